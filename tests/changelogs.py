@@ -18,11 +18,12 @@ import pyarrow as pa
 from penstock.columns.hashing import key_hashes
 from penstock.flow.operators.contract import Input, Operator
 from penstock.flow.operators.nested import run_nested
-from penstock.flow.rows.envelope import HASH, KIND, WEIGHT
+from penstock.flow.rows.envelope import HASH, WEIGHT
 from penstock.flow.state.merging import merge_segments
 from penstock.flow.state.segments import SegmentReader
 from penstock.flow.state.storage import Storage, StoredFile, Write
 from penstock.flow.state.store import SegmentRef, StateStore, TableSpec
+from penstock.spi import KIND
 from penstock.types import RowKind
 
 _SEEDS = [int(each) for each in os.environ.get("SEEDS", "50").split(":")]

@@ -36,7 +36,7 @@ def values_of(scan: Scan) -> pa.RecordBatch:
 
 def results(job: Job, sources: dict[str, pa.RecordBatch] | None = None) -> list[list[tuple[Any, ...]]]:
     """The rows that each sink of a job is given."""
-    from penstock.plan.walk import scans
+    from penstock.plan.nodes import scans
 
     given = dict(sources or {})
     for scan in scans(*job.sinks):

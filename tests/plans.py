@@ -6,7 +6,6 @@ from collections.abc import Iterable
 
 from penstock.plan.expressions import ColumnRef, Expression, walk
 from penstock.plan.nodes import (
-    STATEFUL,
     AssignWatermarks,
     Deduplicate,
     Filter,
@@ -22,11 +21,12 @@ from penstock.plan.nodes import (
     Rank,
     SetOperation,
     Sink,
+    Stateful,
     Union,
     Unnest,
 )
 from penstock.plan.planning import plan_job
-from penstock.plan.walk import expressions_of, fold
+from penstock.plan.walk import fold
 from penstock.spi import WATERMARK
 from penstock.types import IntervalType, NullType, RowType
 from penstock.types.casts import alike
@@ -39,7 +39,7 @@ def check_job(job: Job) -> Job:
     found = plan_job(job)
     check(*found.sinks)
     assert plan_job(found) == found
-    uids = {id(node): node.uid for node in nodes(*found.sinks) if isinstance(node, STATEFUL)}
+    uids = {id(node): node.uid for node in nodes(*found.sinks) if isinstance(node, Stateful)}
     assert all(uids.values())
     assert len(set(uids.values())) == len(uids)
     return found
@@ -63,7 +63,7 @@ def _check(node: Node) -> None:
     assert names, "a row without columns"
     assert len(set(names)) == len(names), f"{names}: a name twice"
     assert not any(isinstance(each.type, NullType | IntervalType) for each in node.schema.fields), str(node.schema)
-    for each in expressions_of(node):
+    for each in node.expressions:
         _reads(each, node.inputs[0].schema)
         assert all(type(part).__module__ == "penstock.plan.expressions" for part in walk(each)), repr(each)
     match node:

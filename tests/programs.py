@@ -18,9 +18,8 @@ from penstock.flow.graph.planner import Planner
 from penstock.flow.graph.routes import outputs_of
 from penstock.flow.kernels.session import Session
 from penstock.flow.state.manifest import Manifest
-from penstock.plan.nodes import Job, Scan
+from penstock.plan.nodes import Job, Scan, scans
 from penstock.plan.planning import plan_job
-from penstock.plan.walk import scans
 from penstock.spi import HIDDEN, KIND
 from penstock.types import (
     ArrayType,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from penstock.plan.nodes import Scan
 from penstock.spi import CHANGES, INSERTIONS, AnySettings, Guarantee, ScanCapabilities, SinkCapabilities, SinkSpec
 from penstock.types import RowType
 
@@ -25,6 +26,11 @@ class Read(AnySettings):
     def describe(self) -> str:
         """The name."""
         return f"scan '{self.name}'"
+
+
+def given_rows(schema: RowType) -> Scan:
+    """Rows of ``schema``, wherever they come from."""
+    return Scan(schema, "given", "values", Read("given"))
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from bench.peers.delays import FilteredJson
 from bench.peers.report import Report
 from bench.peers.works import PLAIN, Work
 from penstock.errors import DefinitionError
-from penstock.plan.walk import scans
+from penstock.plan.nodes import scans
 from penstock.sql import parse_script
 from penstock_testing.services import KafkaCluster
 

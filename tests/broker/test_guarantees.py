@@ -13,7 +13,7 @@ from penstock.errors import KafkaError, RetriableError
 from penstock.kafka.offsets import LATEST, list_offsets
 from penstock.kafka.properties import ClientConfig
 from penstock.kafka.session import session_for
-from penstock.spi import Column, TableDefinition, Task, WriterFactory, pickled
+from penstock.spi import HIDDEN, Column, TableDefinition, Task, WriterFactory, pickled
 from penstock.types import STRING
 from tests.committers import rows_of_outputs
 
@@ -40,7 +40,11 @@ def spec_of(kafka, topic, guarantee):
 
 def write(spec, *values):
     count = len(values)
-    columns = {"v": list(values), "__partition": pa.array([0] * count, pa.int32()), "__offset": pa.array(range(count))}
+    columns = {
+        "v": list(values),
+        HIDDEN.names[0]: pa.array([0] * count, pa.int32()),
+        HIDDEN.names[1]: pa.array(range(count)),
+    }
     rows = rows_of_outputs(spec.branches, pa.RecordBatch.from_pydict(columns))
     (told,) = WriterFactory(partial(open_writer, spec), WRITTEN).run(TASK, rows)
     return told.to_pylist()

@@ -14,7 +14,7 @@ from penstock.common import Row, RowKind
 from penstock.connectors import values
 from penstock.connectors.postgres.address import parse_address
 from penstock.errors import SchemaError
-from penstock.plan.walk import scans
+from penstock.plan.nodes import scans
 from penstock.spi import CHANGES, INSERTIONS, Readable, Writable, connectors
 from penstock_testing.services.postgres import PostgresServer
 from tests.spark.conftest import Jobs, jobs, quick_starts, spark_session

@@ -56,7 +56,7 @@ def test_code_that_is_named_exists(name):
 def test_columns_that_are_named_are_declared():
     declared = {match for path in SOURCE.rglob("*.py") for match in re.findall(r'"(__\w+)"', path.read_text("utf-8"))}
     named = {match for name in DESIGN for match in re.findall(r"`(__\w+)`", page(name))}
-    assert "__kind" in named
+    assert "__hash" in named
     assert named <= declared
 
 

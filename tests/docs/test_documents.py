@@ -22,7 +22,7 @@ from penstock.plan.explain import explain
 from penstock.plan.flink_sql import flink_sql
 from penstock.plan.nodes import Filter, Job, Scan
 from penstock.plan.planning import plan_job
-from penstock.spi import KIND, Task, formats
+from penstock.spi import HIDDEN, KIND, Task, formats
 from penstock.sql import parse_script
 from penstock.types import RowKind, arrow_schema, parse_columns
 from tests import changed_queries
@@ -278,7 +278,7 @@ def test_the_messages_of_the_guide_to_upsert_kafka_are_those_that_are_written():
     assert list(said) == [kind.short for kind in RowKind]
     for kind in RowKind:
         hidden = pa.RecordBatch.from_pydict(
-            {"__partition": [0], "__offset": [0], KIND: pa.array([int(kind)], pa.int8())}
+            {HIDDEN.names[0]: [0], HIDDEN.names[1]: [0], KIND: pa.array([int(kind)], pa.int8())}
         )
         ((_, batch),) = encoder.encode(row, hidden)
         (value,) = scan(batch.data, start_offset=0, end_offset=1).values.to_pylist()

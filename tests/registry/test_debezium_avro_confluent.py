@@ -20,7 +20,7 @@ from penstock.errors import RecordError, SchemaError
 from penstock.formats.debezium_avro_confluent.decode import DebeziumAvroConfluentDecoder
 from penstock.formats.debezium_avro_confluent.encode import DebeziumAvroConfluentEncoder
 from penstock.kafka.record_batches import encode, scan
-from penstock.plan.walk import scans
+from penstock.plan.nodes import scans
 from penstock.spi import CHANGES, KIND, Decoded, RegistryFormat, formats
 from penstock.sql import parse_script
 from penstock.types import RowKind, arrow_schema, parse_columns

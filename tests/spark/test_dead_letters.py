@@ -82,6 +82,29 @@ def test_bad_records_are_kept_as_they_were_with_the_reason(
     assert result.progress.records_out == len(GOOD) * branches + len(BAD)
 
 
+@pytest.mark.parametrize("spark", [False, True], ids=["computed where they are read", "through Spark"])
+def test_columns_may_be_named_like_those_of_penstock(jobs, topics, topic, monkeypatch, spark):
+    if spark:
+        monkeypatch.setattr(query, "plan_reading", lambda *_: None)
+    names = [f"__{name}" for name in ("partition", "offset", "kind", "dead_letter", "report", "watermark", "hash")]
+    source, dead, sinks = topic(1), topic(1), [topic(1), topic(1)]
+    rows = [{"id": at, **{name: at + number for number, name in enumerate(names)}} for at in range(5)]
+    topics.write(source, [*rows, b"no json"])
+    columns = ", ".join(["id INT", *(f"`{name}` INT" for name in names)])
+    listed = ", ".join(["id", *(f"`{name}`" for name in names)])
+    text = jobs.bounded("s", f"{columns}, at AS PROCTIME()", source, scan_dead__letter_topic=dead)
+    for number, sink in enumerate(sinks):
+        text += jobs.exactly_once(f"t{number}", columns, sink, sink_transactional__id__prefix=f"tx-{source}")
+    first = "SELECT *, ROW_NUMBER() OVER (PARTITION BY id ORDER BY at) AS n FROM s"
+    text += f"EXECUTE STATEMENT SET BEGIN INSERT INTO t0 SELECT {listed} FROM s; "
+    text += "END;" if spark else f"INSERT INTO t1 SELECT {listed} FROM ({first}) WHERE n = 1; END;"
+    jobs.run(text)
+
+    for sink in sinks[: 1 if spark else 2]:
+        assert sorted((message.json for message in topics.read(sink)), key=lambda row: row["id"]) == rows
+    assert [message.value for message in topics.read(dead)] == [b"no json"]
+
+
 def test_headers_of_the_record_stand_before_the_reason(jobs, topics, topic, kafka):
     from confluent_kafka import Producer
 

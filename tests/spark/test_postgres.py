@@ -41,7 +41,7 @@ from penstock.errors import (
     SchemaError,
 )
 from penstock.settings import Settings
-from penstock.spi import Batch, Guarantee, JobContext, NextBatch, Output, Task, TaskResults
+from penstock.spi import HIDDEN, Batch, Guarantee, JobContext, NextBatch, Output, Task, TaskResults
 from penstock.sql import parse_script
 from penstock.types import parse_columns
 from tests.committers import Computed, Memory, rows_of_outputs
@@ -504,7 +504,7 @@ class Tasks:
         self.runs += 1
         zeros = pa.array([0] * len(ids), pa.int64())
         rows = pa.RecordBatch.from_arrays(
-            [pa.array(ids, pa.int64()), zeros.cast(pa.int32()), zeros], ["id", "__partition", "__offset"]
+            [pa.array(ids, pa.int64()), zeros.cast(pa.int32()), zeros], ["id", *HIDDEN.names]
         )
         for _ in range(self.attempts):
             told = copy_rows(outputs, instructions, 0, rows)

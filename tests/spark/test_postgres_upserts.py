@@ -14,7 +14,7 @@ from penstock.connectors import values
 from penstock.connectors.postgres.at_least_once import AtLeastOnceCommitter
 from penstock.connectors.postgres.committer import PostgresCommitter
 from penstock.errors import DatabaseError, ExecutionError, FencedError, PenstockError, SchemaError
-from penstock.spi import KIND, Guarantee
+from penstock.spi import HIDDEN, KIND, Guarantee
 from penstock.sql import parse_script
 from penstock.types import arrow_schema, parse_columns
 from tests.spark.failpoints import before_insertion_is_committed, failures
@@ -43,7 +43,7 @@ def copied(outputs, changes_of_tasks, instructions):
         arrays = [pa.array(each, type_) for each, type_ in zip(columns, types.values(), strict=True)]
         places = pa.array(range(len(changes)), pa.int64())
         hidden = [places.cast(pa.int32()), places, pa.array(map(int, kinds), pa.int8())]
-        names = [*types, "__partition", "__offset", KIND]
+        names = [*types, *HIDDEN.names, KIND]
         told += copy_rows(outputs, instructions, number, pa.RecordBatch.from_arrays([*arrays, *hidden], names=names))
     return told
 

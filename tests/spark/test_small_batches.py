@@ -14,6 +14,7 @@ from penstock.datastream.connectors.kafka import (
     KafkaSink,
     KafkaSource,
 )
+from penstock.errors import FunctionError
 from tests.spark.conftest import spark_jobs
 from tests.waiting import while_running
 
@@ -81,3 +82,25 @@ def test_functions_of_the_user_stay_out_of_the_driver(kafka, topics, topic, tmp_
     found = {message.value for message in topics.read(sink)}
     assert len(found) == 1
     assert found != {str(os.getpid()).encode()}
+
+
+def test_functions_of_sql_stay_out_of_the_driver(jobs, topics, topic, tmp_path):
+    """One that ends its process ends the job, with the record's place."""
+    (tmp_path / "leaving.py").write_text(
+        "import os, sys\n"
+        "def process(x: int) -> int:\n    return os.getpid()\n"
+        "def leaves(x: int) -> int:\n    return sys.exit() if x == 3 else x\n"
+    )
+    source, sink = topic(1), topic(1)
+    topics.write_ids(source, 5)
+    sql = f"SET 'python.files' = '{tmp_path}';\n" + "".join(
+        f"CREATE FUNCTION {name} AS 'leaving.{name}' LANGUAGE PYTHON;\n" for name in ("process", "leaves")
+    )
+    sql += jobs.bounded("s", "id BIGINT", source) + jobs.table("t", "x BIGINT", sink)
+
+    jobs.run(sql + "INSERT INTO t SELECT process(id) FROM s;")
+    found = {message.json["x"] for message in topics.read(sink)}
+    assert len(found) == 1
+    assert found != {os.getpid()}
+    with pytest.raises(FunctionError, match=f"topic '{source}', partition 0, offset 3: LEAVES: .* raised SystemExit"):
+        jobs.run(sql + "INSERT INTO t SELECT leaves(id) FROM s;", "leaving")

@@ -60,6 +60,14 @@ def _find_least(out: Vector, order: Vector, counted: Vector, starts: Vector, end
         out[row] = waiting[head] if head < tail else -1
 
 
+@compiled
+def _find_appearances(out: Vector, previous: Vector, starts: Vector, places: Vector) -> None:
+    for row in range(len(out)):
+        if out[row] < 0:
+            before = previous[row]
+            out[row] = out[before] if before >= starts[row] else places[row]
+
+
 def frame_sums(values: npt.NDArray[Any], starts: Positions, ends: Positions) -> npt.NDArray[Any]:
     """The sums of the values of frames. Whole numbers wrap; others are added one after the other, from the start."""
     if values.dtype.kind == "f":
@@ -80,6 +88,14 @@ def different_sums(
     last such before: each of several equal ones counts once."""
     out = np.zeros(len(starts), values.dtype)
     _add_different(out, values, counted, previous, starts, ends)
+    return out
+
+
+def appearances(known: Positions, previous: Positions, starts: Positions, places: Positions) -> Positions:
+    """Where the value of each row appeared: at the place of the row, or where the one at the position ``previous`` did,
+    which is equal, if that is in its frame. Where it is ``known`` it is at least 0."""
+    out = known.copy()
+    _find_appearances(out, previous, starts, places)
     return out
 
 

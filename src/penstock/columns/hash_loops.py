@@ -195,6 +195,21 @@ def _sort_few(ordered: Vector, order: Vector, start: int, end: int) -> None:
         ordered[to], order[to] = key, row
 
 
+@compiled
+def search_within(values: Vector, starts: Vector, ends: Vector, wanted: Vector, out: Vector) -> None:
+    """For each range of ascending values, from ``starts`` to ``ends`` (exclusive), the first position whose value is at
+    least the one that is ``wanted``; the end if there is none."""
+    for at in range(len(starts)):
+        low, high = starts[at], ends[at]
+        while low < high:
+            middle = (low + high) // 2
+            if values[middle] < wanted[at]:
+                low = middle + 1
+            else:
+                high = middle
+        out[at] = low
+
+
 @inlined
 def _filter_bits(key: Word) -> Word:
     """Three of 64 bits, by the lowest bits of a hash."""

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.columns.equality import Flags, fixed_values, is_valid, same_rows
-from penstock.plan.nodes import SortColumn
+from penstock.plan.sort_column import SortColumn
 
 Ordinals = npt.NDArray[np.int64]
 

@@ -4,13 +4,14 @@ lists. Functions may return rows as rows, tuples, lists or dictionaries."""
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import pyarrow as pa
 
+from penstock.common.results import NOT_NULL_HINT, UnfitError, fit
 from penstock.common.types import Row
 from penstock.errors import RecordError
 from penstock.types import ArrayType, DataType, MapType, RowType, arrow_type
@@ -18,6 +19,10 @@ from penstock.types.arrow import python_values
 
 Convert: TypeAlias = Callable[[Any], Any]
 _PACKAGE = Path(__file__).parents[1]
+#: What functions of users may raise that is an error of theirs: SystemExit too, which would end the process.
+CAUGHT = (Exception, SystemExit)
+#: Stands for no part of a value.
+_WHOLE = object()
 
 
 def listed(column: pa.Array) -> list[Any]:
@@ -76,10 +81,25 @@ def from_user(logical: DataType) -> Convert | None:
             return row
         case ArrayType(element=element):
             of = from_user(element)
-            return None if of is None else lambda value: [None if each is None else of(each) for each in value]
+            if of is None:
+                return None
+
+            def array(value: Any) -> list[Any]:
+                if isinstance(value, str | bytes | Mapping) or not isinstance(value, Collection):
+                    raise _unfit(value, logical)
+                return [None if each is None else of(each) for each in value]
+
+            return array
         case MapType(key=key, value=item):
             key_of, value_of = through(from_user(key)), through(from_user(item))
-            return lambda value: [(key_of(k), value_of(v)) for k, v in dict(value).items()]
+
+            def pairs(value: Any) -> list[tuple[Any, Any]]:
+                try:
+                    return [(key_of(k), value_of(v)) for k, v in dict(value).items()]
+                except (TypeError, ValueError):
+                    raise _unfit(value, logical) from None
+
+            return pairs
     return None
 
 
@@ -95,17 +115,42 @@ def to_column(values: Sequence[Any], logical: DataType, field: str) -> pa.Array:
     for one that does not fit, with the number of its row in place of its offset."""
     kind = arrow_type(logical)
     try:
-        return pa.array(values, kind)
+        found = fit(values, logical)
+        return pa.array(found, kind)
+    except UnfitError as error:
+        whole = values[error.row]
+        raise _unfit(whole, error.type, error.row, field, error.hint, part=error.value) from None
     except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
         cause: Exception = error
-    for row, value in enumerate(values):
+    for row, value in enumerate(found):
         try:
             pa.array([value], kind)
         except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
-            reason = f"the function returned {_shown(value)}, which is not a value of {logical}: {error}"
-            hint = "give another output_type, or convert the value"
-            raise RecordError(reason, "", -1, row, "", field, hint) from error
+            raise _unfit(value, logical, row, field, cause=f": {error}") from error
     raise RecordError(f"the function's results are not values of {logical}: {cause}", "", -1, 0, "", field) from cause
+
+
+def no_value(logical: DataType) -> RecordError:
+    """The error of a function that returns None, and whose type is NOT NULL."""
+    return _unfit(None, logical, hint=NOT_NULL_HINT)
+
+
+def _unfit(
+    value: Any,
+    logical: DataType,
+    row: int = -1,
+    field: str = "",
+    hint: str = "",
+    *,
+    part: Any = _WHOLE,
+    cause: str = "",
+) -> RecordError:
+    """The error of a result that is no value of its type, or has a ``part`` that is none."""
+    shown = f"the function returned {_shown(value)}"
+    if part is not _WHOLE and part is not value:
+        shown += f", with {_shown(part)} in it"
+    reason = f"{shown}, which is not a value of {logical}{cause}"
+    return RecordError(reason, "", -1, row, "", field, hint or "convert the value, or declare another type")
 
 
 def _kind(value: Any) -> str:
@@ -127,7 +172,7 @@ def or_none(convert: Convert) -> Convert:
     return lambda value: None if value is None else convert(value)
 
 
-def describe_raised(error: Exception) -> str:
+def describe_raised(error: BaseException) -> str:
     """What a user's function raised, and where in the user's code."""
     frames = [
         each for each in traceback.extract_tb(error.__traceback__) if not Path(each.filename).is_relative_to(_PACKAGE)

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from penstock.common import TypeInformation
-from penstock.common.conversions import describe_raised, numbered
+from penstock.common.conversions import CAUGHT, describe_raised, numbered
 from penstock.datastream.functions import CoProcessFunction, ProcessFunction
 from penstock.datastream.output_tag import OutputTag
 from penstock.datastream.timerservice import TimerService
@@ -124,7 +124,7 @@ class _Call:
             out.extend(map(self.function, rows.values()))
         except RecordError as error:
             raise numbered(error, rows.number(len(out))) from error
-        except Exception as error:
+        except CAUGHT as error:
             raise failed(step, error, rows.number(len(out))) from error
 
 
@@ -164,7 +164,7 @@ class TimestampsCall(_Call):
                 int(self.function(value, _NO_TIMESTAMP if at is None else at))
                 for value, at in zip(rows.values(), times, strict=True)
             )
-        except Exception as error:
+        except CAUGHT as error:
             raise failed(step, error, rows.number(len(out))) from error
         rows.times = out
 
@@ -180,7 +180,7 @@ class FlatMapCall(_Call):
                 counts.append(len(out) - before)
         except RecordError as error:
             raise numbered(error, rows.number(len(counts))) from error
-        except Exception as error:
+        except CAUGHT as error:
             raise failed(step, error, rows.number(len(counts))) from error
         rows.spread(step.made, out, counts)
 
@@ -209,7 +209,7 @@ class ProcessCall(_Call):
                 counts.append(len(out) - before)
         except RecordError as error:
             raise numbered(error, rows.number(len(counts))) from error
-        except Exception as error:
+        except CAUGHT as error:
             raise failed(step, error, rows.number(len(counts))) from error
         rows.spread(step.made, out, counts)
         rows.outputs = outputs
@@ -243,7 +243,7 @@ class ArrowCall:
                 rows.put_columns(step.made, self._cast(found, step.made, rows.count))
         except RecordError as error:
             raise of_row(error, rows.numbers()) from error
-        except Exception as error:
+        except CAUGHT as error:
             raise failed(step, error, rows.number(0) if rows.count else -1) from error
 
     def _keep(self, rows: ValueBatch, found: Any) -> None:
@@ -280,7 +280,7 @@ class _Context(ProcessFunction.Context, CoProcessFunction.Context):
         return self._timers
 
 
-def failed(step: Step, error: Exception, row: int) -> FunctionError:
+def failed(step: Step, error: BaseException, row: int) -> FunctionError:
     """The error of a step whose function raised ``error``."""
     return FunctionError(describe_raised(error), "", -1, row, "", "", f"in step '{step.name or step.kind}'")
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from penstock.common import TypeInformation
 from penstock.common.arrow_functions import ArrowFunction
+from penstock.common.conversions import CAUGHT
 from penstock.datastream.function_calls import (
     ArrowCall,
     CheckCall,
@@ -148,7 +149,7 @@ class OpenChain:
         self._open: list[tuple[Step, Function]] = []
         try:
             self._works = [self._work(step, task) for step in chain.steps]
-        except Exception:
+        except BaseException:
             self.close()
             raise
         last = chain.steps[-1]
@@ -167,7 +168,7 @@ class OpenChain:
             context = RuntimeContext(step.name or step.kind, task, self._chain.surroundings)
             try:
                 function.open(context)
-            except Exception as error:
+            except CAUGHT as error:
                 raise failed(step, error, -1) from error
             self._open.append((step, function))
         match step.kind:
@@ -248,7 +249,7 @@ class OpenChain:
             step, function = self._open.pop()
             try:
                 function.close()
-            except Exception as error:  # noqa: BLE001 - the others are closed all the same
+            except CAUGHT as error:
                 failure = failure or failed(step, error, -1)
         if failure is not None:
             raise failure

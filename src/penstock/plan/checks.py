@@ -8,28 +8,13 @@ from collections.abc import Sequence
 from penstock.errors import OptionsError, Problem, SchemaError, UnsupportedError
 from penstock.plan.expressions import Call, Expression, Unrepeatable, walk
 from penstock.plan.flink_sql import flink_sql
-from penstock.plan.nodes import (
-    STATEFUL,
-    Deduplicate,
-    Filter,
-    GroupAggregate,
-    Job,
-    Join,
-    Node,
-    Normalize,
-    OverAggregate,
-    Rank,
-    Scan,
-    SetOperation,
-    Sink,
-    WindowAggregate,
-    WindowTable,
-)
+from penstock.plan.nodes import Calculation, Job, Node, Scan, Sink, Stateful, scans
+from penstock.plan.row_traits import Traits
 from penstock.plan.scalar_functions import is_deterministic
-from penstock.plan.traits import Traits, own_traits, traits
-from penstock.plan.walk import expressions_of, fold, scans
+from penstock.plan.traits import traits
+from penstock.plan.walk import fold
 from penstock.settings import Settings
-from penstock.spi import INSERTIONS, Guarantee, ScanSpec, SinkSpec
+from penstock.spi import INSERTIONS, WATERMARK, Guarantee, ScanSpec, SinkSpec, is_own_name
 from penstock.types import RowKind
 
 
@@ -45,6 +30,19 @@ def check_changes(job: Job) -> None:
             problems.append(Problem(reason, where=sink.place, hint=hint))
     if problems:
         raise SchemaError(tuple(problems))
+
+
+def check_names(job: Job) -> None:
+    """Raises SchemaError for columns with names that only penstock's own have."""
+    found: dict[str, None] = {}
+
+    def visit(node: Node, _: tuple[None, ...]) -> None:
+        found.update(dict.fromkeys(each for each in node.schema.names if is_own_name(each) and each != WATERMARK))
+
+    fold(job.sinks, visit)
+    if found:
+        reason = "the name of a column cannot begin with the control character U+001F"
+        raise SchemaError(tuple(Problem(reason, where=f"column {each!r}", hint="leave it out") for each in found))
 
 
 def check_modes(sinks: Sequence[Sink]) -> None:
@@ -84,8 +82,9 @@ def check_batch(job: Job) -> None:
             problems.append(Problem(reason, where=where, hint=_STREAM))
 
     def visit(node: Node, _: tuple[None, ...]) -> None:
-        if isinstance(node, WindowAggregate | WindowTable) and node.windowing.processing:
-            reason = f"{node.windowing.describe()} is not supported in batch mode, in which time does not pass"
+        windowing = node.assigned_windows
+        if windowing is not None and windowing.processing:
+            reason = f"{windowing.describe()} is not supported in batch mode, in which time does not pass"
             where = f"table '{scans(node)[0].table}'"
             problems.append(Problem(reason, where=where, hint=f"use event time, or {_STREAM}"))
 
@@ -105,28 +104,17 @@ def _changing(sink: Sink, taken: frozenset[RowKind]) -> str:
     found: list[str] = []
 
     def visit(node: Node, below: tuple[Traits, ...]) -> Traits:
-        own = own_traits(node, below)
+        own = node.own_traits(below)
         if own.kinds <= taken or found:
             return own
         if isinstance(node, Scan):
             found.append(f"table '{node.table}' gives updates and deletions too")
         else:
-            found.append(f"the query's {_CHANGES.get(type(node), 'filter')} changes rows that were given before")
+            found.append(f"the query's {node.title} changes rows that were given before")
         return own
 
     fold((sink,), visit)
     return found[0]
-
-
-_CHANGES: dict[type[Node], str] = {
-    GroupAggregate: "aggregate",
-    Join: "join",
-    Deduplicate: "ROW_NUMBER()",
-    Rank: "Top-N",
-    OverAggregate: "OVER",
-    SetOperation: "comparison of two queries",
-    Normalize: "source of upserts",
-}
 
 
 def check_overwrites(job: Job) -> None:
@@ -171,10 +159,10 @@ def check_determinism(job: Job) -> None:
     def visit(
         node: Node, inputs: tuple[tuple[Traits, tuple[Expression, ...]], ...]
     ) -> tuple[Traits, tuple[Expression, ...]]:
-        own = own_traits(node, tuple(each for each, _ in inputs))
+        own = node.own_traits(tuple(each for each, _ in inputs))
         volatile = [each for _, found in inputs for each in found]
-        if isinstance(node, STATEFUL):
-            for each in volatile:
+        if isinstance(node, Stateful):
+            for each in () if node.keeps_random_values else volatile:
                 where = str(each.place) if each.place else ""
                 reason = f"{flink_sql(each)} has another value when its row is retracted"
                 problems[Problem(reason, where=where, hint="compute it in the last SELECT, above groups and joins")] = (
@@ -182,8 +170,9 @@ def check_determinism(job: Job) -> None:
                 )
             return own, ()
         if inputs and inputs[0][0].changing:
-            volatile += [each for each in expressions_of(node) if not is_deterministic(each)]
-            if isinstance(node, Filter) and (call := _watermark_in(node.condition)) is not None:
+            volatile += [each for each in node.expressions if not is_deterministic(each)]
+            condition = node.kept_if if isinstance(node, Calculation) else None
+            if condition is not None and (call := _watermark_in(condition)) is not None:
                 reason = "CURRENT_WATERMARK in a condition on rows that are updated or deleted is not supported"
                 where = str(call.place) if call.place else ""
                 hint = "a row may pass it, and its retraction not: select it, or filter rows that are only added"
@@ -206,7 +195,7 @@ def check_reads(job: Job) -> None:
     problems: dict[Problem, None] = {}
 
     def visit(node: Node, _: tuple[None, ...]) -> None:
-        for part in (part for each in expressions_of(node) for part in walk(each)):
+        for part in (part for each in node.expressions for part in walk(each)):
             if isinstance(part, Unrepeatable):
                 where = str(part.place) if part.place else ""
                 hint = f"do not select '{part.name}', which is UUID(), RAND() or the present time there"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from penstock.plan.nodes import STATEFUL, DeadLetters, Job, Node, Scan, Sink
-from penstock.plan.walk import base, scans
+from penstock.plan.nodes import DeadLetters, Job, Node, Scan, Sink, Stateful, scans
+from penstock.plan.walk import base
 
 
 def with_dead_letters(job: Job) -> Job:
@@ -29,6 +29,6 @@ def with_dead_letters(job: Job) -> Job:
 
 def _is_direct(node: Node) -> bool:
     """Whether one way without state leads to ``node`` from its only scan."""
-    while len(node.inputs) == 1 and not isinstance(node, STATEFUL):
+    while len(node.inputs) == 1 and not isinstance(node, Stateful):
         (node,) = node.inputs
     return isinstance(node, Scan)

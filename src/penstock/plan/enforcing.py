@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from penstock.plan.expressions import Call, Expression, Literal, call, coerce, conjunction, conjuncts, fields_of
+from penstock.plan.expressions import Call, Expression, Literal, call, cast, coerce, conjunction, conjuncts, fields_of
 from penstock.plan.nodes import Filter, Item, Materialize, Node, Project, Scan, Sink, project
+from penstock.plan.sink_values import FITTED, NOT_NULL
 from penstock.plan.walk import base, rewrite
 from penstock.settings import DROP, IGNORE, Settings
-from penstock.types import BOOLEAN, STRING, Field
+from penstock.types import BOOLEAN, STRING, Field, RowType
+from penstock.types.casts import alike
 from penstock.types.logical import MAX_LENGTH, BinaryType, StringType
-
-#: Functions of a sink's values: the value, which must not be NULL; the value in the length of its type. Both then take
-#: the names of the table and the column; the latter also takes what to do with a value of another length.
-NOT_NULL, FITTED = "NOT NULL", "FITTED"
 
 
 def not_null(value: Expression, column: Field, sink: Sink) -> Expression:
@@ -38,6 +36,18 @@ def drop_nulls(sinks: tuple[Sink, ...], settings: Settings) -> tuple[Sink, ...]:
     if settings.not_null_enforcer != DROP:
         return sinks
     return rewrite(sinks, lambda node: _of_known(node) if isinstance(node, Sink) else node)
+
+
+def fit_columns(sink: Sink) -> Node:
+    """The sink's rows in the columns and types that its connector takes."""
+    taken = {each.name: each.type for each in sink.spec.schema.fields}
+    items = []
+    for ref, to in zip(fields_of(sink.input.schema), sink.schema.fields, strict=True):
+        value, type_ = coerce(not_null(ref, to, sink), to.type), taken[to.name]
+        items.append(Item(to.name, value if alike(to.type, type_) else cast(value, type_)))
+    row = RowType(tuple(replace(each, type=taken[each.name]) for each in sink.schema.fields), nullable=False)
+    same = all(item == Item(each.name, each) for item, each in zip(items, fields_of(sink.input.schema), strict=True))
+    return sink.input if same else Project(row, sink.input, tuple(items))
 
 
 def _with_lengths(sink: Sink, strategy: str) -> Sink:

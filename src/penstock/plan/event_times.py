@@ -5,21 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from penstock.plan.nodes import (
-    STATEFUL,
-    Deduplicate,
-    Filter,
-    Node,
-    Normalize,
-    OverAggregate,
-    Scan,
-    Sink,
-    TemporalSort,
-    WindowAggregate,
-    WindowTable,
-)
+from penstock.plan.nodes import Node, Scan, Sink
 from penstock.plan.walk import rewrite
-from penstock.plan.windowing import Windowing
 from penstock.spi import NeedsTimes
 
 
@@ -46,20 +33,9 @@ def _timed_scans(node: Node, known: set[tuple[int, bool]], *, needed: bool) -> I
         if needed:
             yield node
         return
-    if _goes_by_time(node):
+    if node.needs_event_time:
         needed = True
-    elif isinstance(node, Filter) or (isinstance(node, STATEFUL) and not isinstance(node, Normalize)):
+    elif not node.passes_rows:
         needed = False
     for each in node.inputs:
         yield from _timed_scans(each, known, needed=needed)
-
-
-def _goes_by_time(node: Node) -> bool:
-    match node:
-        case WindowAggregate(windowing=windowing) | WindowTable(windowing=windowing):
-            return isinstance(windowing, Windowing) and not windowing.processing
-        case Deduplicate():
-            return node.by_watermark
-        case TemporalSort(time=time) | OverAggregate(time=time):
-            return bool(time)
-    return False

@@ -20,6 +20,11 @@ def flink_sql(expression: Expression) -> str:
     return SqlText().text(expression).sql
 
 
+def quoted_names(names: Iterable[str]) -> str:
+    """Columns as a list."""
+    return ", ".join(map(quoted_name, names))
+
+
 class Binding(enum.IntEnum):
     """How tightly the outermost operator of a text binds."""
 

@@ -6,40 +6,9 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from penstock.errors import Problem, SchemaError
-from penstock.plan.nodes import (
-    STATEFUL,
-    Deduplicate,
-    GroupAggregate,
-    InWindows,
-    Join,
-    Materialize,
-    Node,
-    Normalize,
-    OverAggregate,
-    Rank,
-    SessionTable,
-    SetOperation,
-    Sink,
-    Sort,
-    TemporalSort,
-    WindowAggregate,
-)
-from penstock.plan.walk import fold, scans
-
-_KINDS: dict[type[Node], str] = {
-    GroupAggregate: "group",
-    WindowAggregate: "window",
-    SessionTable: "sessions",
-    Join: "join",
-    Normalize: "changes",
-    Materialize: "last rows",
-    Deduplicate: "deduplicate",
-    Rank: "rank",
-    SetOperation: "compare",
-    OverAggregate: "over",
-    TemporalSort: "sort",
-    Sort: "sort",
-}
+from penstock.plan.node import Node, Stateful
+from penstock.plan.nodes import Sink, scans
+from penstock.plan.walk import fold
 
 
 def assign_uids(sinks: tuple[Sink, ...]) -> tuple[Sink, ...]:
@@ -65,23 +34,21 @@ def assign_uids(sinks: tuple[Sink, ...]) -> tuple[Sink, ...]:
     return tuple(each for each in fold(sinks, visit) if isinstance(each, Sink))
 
 
-def _stateful(*sinks: Sink) -> list[Node]:
+def _stateful(*sinks: Sink) -> list[Stateful]:
     """The steps with state that feed these sinks, each above those that feed it."""
-    found: list[Node] = []
+    found: list[Stateful] = []
 
     def visit(node: Node, _: tuple[None, ...]) -> None:
-        if isinstance(node, STATEFUL):
+        if isinstance(node, Stateful):
             found.append(node)
 
     fold(sinks, visit)
     return found[::-1]
 
 
-def _name(node: Node, sink: Sink) -> str:
-    tables = ", ".join(dict.fromkeys(each.table for each in scans(node)))
-    inner = node.inner if isinstance(node, InWindows) else node
-    name = f"{'window ' if inner is not node else ''}{_KINDS[type(inner)]}({tables})"
-    return name if isinstance(node, Normalize) else f"{sink.table}: {name}"
+def _name(node: Stateful, sink: Sink) -> str:
+    name = f"{node.step_name}({', '.join(dict.fromkeys(each.table for each in scans(node)))})"
+    return f"{sink.table}: {name}" if node.named_by_sink else name
 
 
 def _free(name: str, taken: Collection[str]) -> str:

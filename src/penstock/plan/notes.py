@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from penstock.plan.nodes import Job
-from penstock.plan.walk import scans
+from penstock.plan.nodes import Job, scans
 from penstock.spi import WithNotes
 
 

@@ -11,34 +11,32 @@ from penstock.plan.checks import (
     check_conflicts,
     check_determinism,
     check_modes,
+    check_names,
     check_overwrites,
     check_reads,
 )
+from penstock.plan.decided_values import decide_values
 from penstock.plan.enforcing import drop_nulls, enforce_lengths
 from penstock.plan.event_times import with_times
 from penstock.plan.expressions import coerce, columns_of, fields_of
 from penstock.plan.naming import assign_uids
 from penstock.plan.nodes import (
-    STATEFUL,
-    AssignWatermarks,
-    DeadLetters,
-    Filter,
+    Calculation,
     Item,
     Job,
-    MapRows,
     Materialize,
     Node,
     Normalize,
     Project,
     Scan,
     Sink,
+    Stateful,
     project,
 )
 from penstock.plan.pruning import prune_sinks
-from penstock.plan.scalar_functions import is_deterministic
 from penstock.plan.traits import traits
-from penstock.plan.walk import expressions_of, fold, rewrite
-from penstock.settings import FORCE, NONE, Settings
+from penstock.plan.walk import fold, rewrite
+from penstock.settings import FORCE, IGNORE, NONE, Settings
 from penstock.spi import CHANGES, INSERTIONS, AnySettings, SinkCapabilities
 from penstock.types import RowType
 
@@ -51,6 +49,7 @@ def plan_job(job: Job) -> Job:
     a table whose changes do not say what its rows are, for a sink that cannot keep what it is given, and for steps that
     could not retract rows.
     """
+    check_names(job)
     check_modes(job.sinks)
     check_overwrites(job)
     # Steps that differ only in unread columns, such as PROCTIME(), are equal once these are removed, so equal steps are
@@ -64,7 +63,10 @@ def plan_job(job: Job) -> Job:
     sinks = _normalized(enforce_lengths(_deduplicated(_timed(job), job.settings), job.settings))
     sinks = drop_nulls(sinks, job.settings)
     check_conflicts(sinks, job.settings)
-    job = replace(job, sinks=assign_uids(_shared(prune_sinks(_shared(_materialized(sinks, job.settings))))))
+    sinks = prune_sinks(_shared(_materialized(sinks, job.settings)))
+    if job.settings.nondeterministic_updates != IGNORE:
+        sinks = decide_values(sinks)
+    job = replace(job, sinks=assign_uids(_shared(sinks)))
     check_reads(job)
     check_changes(job)
     check_determinism(job)
@@ -144,13 +146,13 @@ def _passes(sink: Sink) -> bool:
     """Whether the upserts of a table can go to the sink as they are: it keeps one row for each value of the same keys,
     and what is between the two lets both rows of an update pass, or neither."""
     node: Node = sink.input
-    while isinstance(node, Project | Filter | AssignWatermarks):
-        if isinstance(node, Filter) and not any(
-            columns_of(node.condition) <= set(key) for key in traits(node.input).upsert_keys
+    while isinstance(node, Calculation):
+        if node.kept_if is not None and not any(
+            columns_of(node.kept_if) <= set(key) for key in traits(node.input).upsert_keys
         ):
             return False
         node = node.input
-    if isinstance(node, DeadLetters):
+    if sink.takes_dead_letters:
         return True
     keys = set(sink.spec.capabilities.upsert_keys)
     return isinstance(node, Scan) and bool(keys) and any(set(key) == keys for key in traits(sink).upsert_keys)
@@ -164,7 +166,7 @@ def _materialized(sinks: tuple[Sink, ...], settings: Settings) -> tuple[Sink, ..
 
 def _needs_last_rows(sink: Sink, settings: Settings) -> bool:
     key, given = sink.spec.capabilities.upsert_keys, traits(sink)
-    if not key or isinstance(sink.input, Materialize | DeadLetters) or settings.upsert_materialize == NONE:
+    if not key or sink.takes_dead_letters or isinstance(sink.input, Materialize) or settings.upsert_materialize == NONE:
         return False
     if settings.upsert_materialize == FORCE:
         return True
@@ -188,8 +190,8 @@ def _shared(sinks: tuple[Sink, ...]) -> tuple[Sink, ...]:
 
     def change(node: Node) -> Node:
         below = all(repeatable[id(each)] for each in node.inputs)
-        own = not isinstance(node, MapRows) and all(is_deterministic(each) for each in expressions_of(node))
-        made = known.setdefault(node, node) if below and own and isinstance(node, STATEFUL) else node
+        own = node.deterministic
+        made = known.setdefault(node, node) if below and own and isinstance(node, Stateful) else node
         repeatable[id(made)] = below and own
         return made
 

@@ -124,6 +124,12 @@ def function_of(call: Call) -> Function | None:
     return functions().get(call.function)
 
 
+def varies_by_row(call: Call) -> bool:
+    """Whether a call has another value for each row and at each place in a query, as a random number has."""
+    function = function_of(call)
+    return function is not None and function.varies is Varies.BY_ROW
+
+
 def is_deterministic(expression: Expression) -> bool:
     """Whether the value is deterministic: it follows from the row alone, not from chance or the time."""
     for each in walk(expression):

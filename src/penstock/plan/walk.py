@@ -5,20 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TypeVar, cast
 
-from penstock.plan.expressions import Expression
-from penstock.plan.nodes import (
-    STATEFUL,
-    AssignWatermarks,
-    DeadLetters,
-    Filter,
-    InWindows,
-    Join,
-    MapRows,
-    Node,
-    Project,
-    Scan,
-)
-from penstock.plan.scalar_functions import is_deterministic
+from penstock.plan.node import Calculation, Node, Stateful, Step
 
 T = TypeVar("T")
 N = TypeVar("N", bound=Node)
@@ -43,23 +30,11 @@ def rewrite(roots: Iterable[N], change: Callable[[Node], Node]) -> tuple[N, ...]
     return cast("tuple[N, ...]", fold(roots, lambda node, inputs: change(node.with_inputs(inputs))))
 
 
-def scans(*roots: Node) -> tuple[Scan, ...]:
-    """The scans that feed these nodes, each once."""
-    found: dict[Scan, None] = {}
-
-    def visit(node: Node, _: tuple[None, ...]) -> None:
-        if isinstance(node, Scan):
-            found.setdefault(node)
-
-    fold(roots, visit)
-    return tuple(found)
-
-
 def keeps_state(*roots: Node) -> bool:
     """Whether a node that feeds these keeps state."""
 
     def visit(node: Node, below: tuple[bool, ...]) -> bool:
-        return isinstance(node, STATEFUL) or any(below)
+        return isinstance(node, Stateful) or any(below)
 
     found: tuple[bool, ...] = fold(roots, visit)
     return any(found)
@@ -67,15 +42,15 @@ def keeps_state(*roots: Node) -> bool:
 
 def base(node: Node) -> Node:
     """The nearest node at or below this one that does not only compute expressions: branches of one group share it."""
-    while isinstance(node, AssignWatermarks | DeadLetters | Filter | Project):
+    while isinstance(node, Step) and not node.is_base:
         node = node.input
     return node
 
 
-def calculations(node: Node) -> tuple[AssignWatermarks | Filter | Project, ...]:
+def calculations(node: Node) -> tuple[Calculation, ...]:
     """The expressions between :func:`base` and ``node``, in this order."""
     found = []
-    while isinstance(node, AssignWatermarks | Filter | Project):
+    while isinstance(node, Calculation):
         found.append(node)
         node = node.input
     return tuple(reversed(found))
@@ -84,23 +59,4 @@ def calculations(node: Node) -> tuple[AssignWatermarks | Filter | Project, ...]:
 def repeatable(node: Node) -> bool:
     """Whether several readers of ``node`` see the same rows: what is computed above steps with state and scans follows
     from the rows alone."""
-    if isinstance(node, STATEFUL):
-        return True
-    own = not isinstance(node, MapRows) and all(is_deterministic(each) for each in expressions_of(node))
-    return own and all(map(repeatable, node.inputs))
-
-
-def expressions_of(node: Node) -> tuple[Expression, ...]:
-    """The expressions that a node itself computes."""
-    match node:
-        case Filter(condition=condition):
-            return (condition,)
-        case Project(items=items):
-            return tuple(each.expression for each in items)
-        case AssignWatermarks(watermark=watermark):
-            return (watermark,)
-        case Join(condition=Expression() as condition):
-            return (condition,)
-        case InWindows(inner=inner):
-            return expressions_of(inner)
-    return ()
+    return isinstance(node, Stateful) or (node.deterministic and all(map(repeatable, node.inputs)))

@@ -6,6 +6,8 @@ import enum
 from dataclasses import dataclass, field
 
 from penstock.plan.expressions import Place
+from penstock.plan.flink_sql import quoted_names
+from penstock.types import quoted_name
 
 
 class WindowKind(enum.Enum):
@@ -44,6 +46,11 @@ class Windowing:
         """The time between the starts of windows, or between their ends."""
         return self.step or self.size
 
+    @property
+    def columns_read(self) -> tuple[str, ...]:
+        """The columns of rows that say which windows these are in."""
+        return (*([] if self.processing else [self.time]), *self.keys)
+
     def describe(self) -> str:
         """A human-readable description: ``hop(ts, 5 s, 1 min)``."""
         lengths = [_shown(each) for each in (self.step, self.size) if each]
@@ -66,6 +73,11 @@ class Attached:
         """Never: such windows are windows of event time."""
         return False
 
+    @property
+    def columns_read(self) -> tuple[str, ...]:
+        """The columns of rows that say which window these are in."""
+        return self.start, self.end
+
     def describe(self) -> str:
         """A human-readable description."""
         return f"the windows {self.start} to {self.end}"
@@ -84,6 +96,14 @@ class WindowColumns:
     def names(self) -> tuple[str, str, str]:
         """The names, in this order."""
         return self.start, self.end, self.time
+
+    def part(self, name: str) -> str:
+        """Which part of a window a column is: its ``start``, its ``end`` or its ``time``; empty for none."""
+        return dict(zip(self.names, ("start", "end", "time"), strict=True)).get(name, "")
+
+    def describe(self) -> str:
+        """A human-readable description."""
+        return f"window {quoted_names((self.start, self.end))}, time attribute {quoted_name(self.time)}"
 
 
 _UNITS = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000))

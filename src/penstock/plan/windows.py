@@ -11,16 +11,16 @@ from penstock.plan.nodes import (
     GroupAggregate,
     InWindows,
     Item,
-    Join,
     Node,
     Project,
     SessionTable,
-    Step,
+    Stateful,
     WindowAggregate,
     WindowTable,
     project,
 )
-from penstock.plan.traits import Traits, traits
+from penstock.plan.row_traits import Traits
+from penstock.plan.traits import traits
 from penstock.plan.windowing import Attached, WindowColumns, Windowing, WindowKind
 from penstock.types import Field, RowType, TimestampType
 
@@ -145,13 +145,12 @@ def _free(name: str, taken: list[str]) -> str:
     return found
 
 
-def in_windows(node: Join | Step) -> Node:
+def in_windows(node: Stateful) -> Node:
     """``node``, which joins rows or chooses some of each key, for each window by itself if its keys identify windows:
     if the window's start and end are among them, on both sides of a join."""
-    keys = (node.left_keys, node.right_keys) if isinstance(node, Join) else (getattr(node, "keys", ()),)
     windows: list[Attached] = []
     places = []
-    for each, own in zip(node.inputs, keys, strict=True):
+    for each, own in zip(node.inputs, node.shuffle_keys, strict=True):
         found = traits(each)
         window = found.window
         if window is None or found.changing or not {window.columns.start, window.columns.end} <= set(own):

@@ -26,6 +26,7 @@ STREAMING, BATCH, AUTOMATIC = "STREAMING", "BATCH", "AUTOMATIC"
 AUTO, NONE, FORCE = "AUTO", "NONE", "FORCE"
 #: Values of ``table.exec.sink.not-null-enforcer`` and ``table.exec.sink.type-length-enforcer``.
 ERROR, DROP, IGNORE, TRIM_PAD = "ERROR", "DROP", "IGNORE", "TRIM_PAD"
+TRY_RESOLVE = "TRY_RESOLVE"
 #: Values of ``penstock.overflow`` and ``penstock.null-event-time``.
 WRAP, FAIL, LATE = "WRAP", "FAIL", "LATE"
 
@@ -129,6 +130,16 @@ class Settings(OptionSet):
         "Flink: `AUTO` where the rows of the query have another key, `FORCE` always, `NONE` never. Without it, which "
         "of several rows of one key the table ends with depends on the order in which they are written.",
         example="NONE",
+    )
+    nondeterministic_updates: str = opt(
+        "table.optimizer.non-deterministic-update.strategy",
+        one_of(TRY_RESOLVE, IGNORE, fold=str.upper),
+        default=TRY_RESOLVE,
+        doc="Random values, such as those of `RAND()` and of functions in Python that are not deterministic, of rows "
+        "that are updated or deleted: with `TRY_RESOLVE` a step keeps them where a row has to be found again by them, "
+        "so that a retraction has the values of its row; rows without a key are refused. With `IGNORE`, Flink's "
+        "default, it has other values, and what would need them in a step with state is refused.",
+        example="IGNORE",
     )
     not_null_enforcer: str = opt(
         "table.exec.sink.not-null-enforcer",

@@ -8,7 +8,6 @@ from typing import Any
 from penstock.options import BOOLEAN, one_of
 from penstock.settings.clusters import SPARK_DECIDES
 
-_STRATEGY = one_of("IGNORE", "TRY_RESOLVE", fold=str.upper)
 _SWITCH = one_of("ENABLED", "DISABLED", fold=str.upper)
 _ASYNC = "There are no lookup joins, models or asynchronous functions."
 _PLANNER = "Plans are made in one way, which gives the same rows."
@@ -65,14 +64,6 @@ TUNING: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
         "table.optimizer.distinct-agg.split.bucket-num": ("The buckets of the first of these steps.", "1024"),
         "table.optimizer.incremental-agg-enabled": ("Whether these steps share one in the middle.", "true"),
         "table.exec.window-agg.buffer-size-limit": ("Most rows that groups of windows buffer.", "100000"),
-    },
-    "What could not be retracted is refused.": {
-        "table.optimizer.non-deterministic-update.strategy": (
-            "Whether the planner looks for nondeterministic functions below rows that are retracted.",
-            "IGNORE",
-            _STRATEGY,
-            ("TRY_RESOLVE",),
-        ),
     },
     "State is read for all keys of a batch at once, from files that are mapped into memory.": {
         "table.exec.async-state.enabled": ("Whether state is read without waiting.", "false"),

@@ -3,7 +3,17 @@
 from penstock.spi.plugin.batches import Batch, CommitStatus, Published, Written
 from penstock.spi.plugin.committers import Committer, SinkRuntime
 from penstock.spi.plugin.context import Checkpoint, JobContext, NextBatch
-from penstock.spi.plugin.envelope import DEAD_LETTER, HIDDEN, KIND, PARTITIONS_PER_SOURCE, REPORT, WATERMARK
+from penstock.spi.plugin.envelope import (
+    DEAD_LETTER,
+    HIDDEN,
+    KIND,
+    PARTITIONS_PER_SOURCE,
+    REPORT,
+    WATERMARK,
+    bare_name,
+    is_own_name,
+    own_name,
+)
 from penstock.spi.plugin.formats import (
     BadRecord,
     ChangeEncoder,

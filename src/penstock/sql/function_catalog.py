@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path as FilePath
 from typing import Any
 
 from penstock.errors import DefinitionError
@@ -15,6 +13,7 @@ from penstock.flow.kernels.user_functions import UserKernelMaker
 from penstock.plan.overloads import TypedOverload
 from penstock.plan.scalar_functions import Function, Varies
 from penstock.sql.catalogs import Catalogs, Path, Space
+from penstock.sql.module_imports import importing, modules_of
 from penstock.sql.parse.source import SourceText, suggestion
 from penstock.sql.parse.statements import CreateFunction, DropFunction
 from penstock.sql.parse.syntax import Name, TableName
@@ -87,8 +86,7 @@ class FunctionCatalog:
         return self._temporary if temporary else self._permanent, (*spaces, last.upper())
 
     def _function(self, statement: CreateFunction, files: Sequence[str]) -> Function:
-        definition = self._definition(statement.target, files)
-        return _function(statement.function.name, replace(definition, files=tuple(files)))
+        return _function(statement.function.name, self._definition(statement.target, files))
 
     def _definition(self, target: Name, files: Sequence[str]) -> UserDefinedFunction:
         """The object that a name of a module and of a function in it means."""
@@ -96,9 +94,10 @@ class FunctionCatalog:
         if not module or not name.isidentifier():
             hint = "such as 'my_functions.length' for the function length in my_functions.py"
             raise self.source.error(target.at, f"'{target.text}' names no module and function in it", hint)
-        with _importing(files):
+        with importing(files, module):
             try:
                 found = getattr(importlib.import_module(module), name)
+                modules = modules_of(files)
             except AttributeError:
                 public = [each for each in vars(sys.modules[module]) if not each.startswith("_")]
                 hint = suggestion(name, public)
@@ -109,13 +108,13 @@ class FunctionCatalog:
                 reason = f"importing '{module}' raised {type(error).__name__}: {error}"
                 raise self.source.error(target.at, reason, "mend the module") from error
         if isinstance(found, UserDefinedFunction):
-            return found
+            return replace(found, modules=modules)
         try:
             if not callable(found) and not isinstance(found, ScalarFunction):
                 raise TypeError(f"'{target.text}' is a {type(found).__name__}, and no function")
             made = udf(found)
             assert isinstance(made, UserDefinedFunction)  # noqa: S101 - a function was given
-            return made
+            return replace(made, modules=modules)
         except (TypeError, ValueError) as error:
             raise self.source.error(target.at, str(error), "write it with @udf(result_type=..)") from None
 
@@ -171,18 +170,6 @@ def _function(name: str, definition: UserDefinedFunction) -> Function:
         overloads=(overload,),
         varies=Varies.NEVER if definition.deterministic else Varies.BY_ROW,
     )
-
-
-@contextmanager
-def _importing(files: Sequence[str]) -> Iterator[None]:
-    """Modules in ``files``, which are folders, zip files or modules themselves, can be imported."""
-    places = [str(FilePath(each).parent) if each.endswith(".py") else each for each in files]
-    before = list(sys.path)
-    sys.path[:0] = places
-    try:
-        yield
-    finally:
-        sys.path[:] = before
 
 
 def _drop(statement: CreateFunction) -> str:

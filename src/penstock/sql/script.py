@@ -256,7 +256,8 @@ class _ScriptReader:
     def _print_plan(self, given: tuple[Node, ...], nodes: tuple[Node, ...], job: Job, details: frozenset[str]) -> None:
         from penstock.flow.graph.routes import describe_route  # a file without EXPLAIN is read without it
 
-        self._print(f"{flink_explain(given, nodes, details)}\n== Route ==\n{describe_route(job)}\n")
+        text = flink_explain(given, nodes, details, batch=job.settings.batch)
+        self._print(f"{text}\n== Route ==\n{describe_route(job)}\n")
 
     def _add(self, sink: Sink | None) -> None:
         if sink is None:

@@ -58,8 +58,8 @@ class UserDefinedFunction:
     deterministic: bool = True
     name: str = ""
     func_type: str = GENERAL
-    #: The folders and files whose modules go to the tasks with the function.
-    files: tuple[str, ...] = field(default=(), repr=False)
+    #: The names of the modules that go to the tasks with the function.
+    modules: tuple[str, ...] = field(default=(), repr=False)
 
     def __call__(self, *args: Any) -> Any:
         """The value for arguments of Python, as in tests."""

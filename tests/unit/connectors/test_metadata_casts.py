@@ -13,8 +13,7 @@ from penstock.flow.graph.routes import plan_reading
 from penstock.flow.kernels.session import Session
 from penstock.flow.rows.calc import Calc
 from penstock.plan.expressions import ColumnRef
-from penstock.plan.nodes import Job
-from penstock.plan.walk import scans
+from penstock.plan.nodes import Job, scans
 from penstock.spi import Column, ColumnKind, TableDefinition
 from penstock.sql import expression, parse_script
 from penstock.types import DataType, Field, RowType, parse_type

@@ -24,7 +24,18 @@ from penstock.connectors.postgres.staging import PostgresOutput, _Stage
 from penstock.errors import DatabaseUnavailableError, OptionsError, RecordError, SchemaError, UnsupportedError
 from penstock.plan.nodes import Materialize
 from penstock.plan.planning import plan_job
-from penstock.spi import CHANGES, INSERTIONS, Column, ColumnKind, Guarantee, TableDefinition, connectors, scan_spec
+from penstock.spi import (
+    CHANGES,
+    HIDDEN,
+    INSERTIONS,
+    KIND,
+    Column,
+    ColumnKind,
+    Guarantee,
+    TableDefinition,
+    connectors,
+    scan_spec,
+)
 from penstock.sql import parse_script
 from penstock.types import BIGINT, STRING, RowKind, parse_columns, parse_type
 from tests.sockets import nobody, silent
@@ -275,8 +286,8 @@ def add(stage: _Stage, batch: pa.RecordBatch) -> pa.RecordBatch | None:
 def rows(**columns):
     count = len(next(iter(columns.values())))
     hidden = {
-        "__partition": pa.array([3] * count, pa.int32()),
-        "__offset": pa.array(range(100, 100 + count), pa.int64()),
+        HIDDEN.names[0]: pa.array([3] * count, pa.int32()),
+        HIDDEN.names[1]: pa.array(range(100, 100 + count), pa.int64()),
     }
     return pa.RecordBatch.from_pydict({**columns, **hidden})
 
@@ -331,7 +342,7 @@ def test_of_each_key_the_last_change_is_staged_with_its_place():
         (4, "d", AFTER),
     ]
     ids, texts, kinds = zip(*changes, strict=True)
-    given = rows(id=pa.array(ids, pa.int64()), x=pa.array(texts), __kind=pa.array(kinds, pa.int8()))
+    given = rows(id=pa.array(ids, pa.int64()), x=pa.array(texts), **{KIND: pa.array(kinds, pa.int8())})
     stage = _Stage(branch("id BIGINT, x STRING", keys=("id",)), 7)
     assert [add(stage, given.slice(0, 5)), add(stage, given.slice(5))] == [None, None]
     staged = stage.rest()

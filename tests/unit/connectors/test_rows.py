@@ -20,7 +20,18 @@ from penstock.connectors.kafka.table.metadata import READABLE
 from penstock.errors import RecordError
 from penstock.kafka.columns import HEADERS_TYPE
 from penstock.kafka.record_batches import encode, scan
-from penstock.spi import KIND, BadRecord, Column, ColumnKind, Surface, TableDefinition, Watermark, formats
+from penstock.spi import (
+    DEAD_LETTER,
+    HIDDEN,
+    KIND,
+    BadRecord,
+    Column,
+    ColumnKind,
+    Surface,
+    TableDefinition,
+    Watermark,
+    formats,
+)
 from penstock.types import (
     BIGINT,
     BYTES,
@@ -104,8 +115,8 @@ def test_a_message_gives_a_row_for_each_pair_of_a_key_and_a_value(shapes):
     ]
     columns = (rows.column(name).to_pylist() for name in ("k", "v", "m_offset"))
     assert list(zip(*columns, strict=True)) == wanted
-    assert rows.column("__offset").to_pylist() == [offset for *_, offset in wanted]
-    assert set(rows.column("__partition").to_pylist()) <= {NUMBER}
+    assert rows.column(HIDDEN.names[1]).to_pylist() == [offset for *_, offset in wanted]
+    assert set(rows.column(HIDDEN.names[0]).to_pylist()) <= {NUMBER}
     assert rows.schema.equals(row_reader.schema)
 
 
@@ -120,7 +131,7 @@ def test_values_that_are_arrays_alone_keep_their_record():
     )
 
     assert rows.column("v").to_pylist() == [1, 2, 3, 4]
-    assert rows.column("m_offset").to_pylist() == rows.column("__offset").to_pylist() == [100, 101, 101, 104]
+    assert rows.column("m_offset").to_pylist() == rows.column(HIDDEN.names[1]).to_pylist() == [100, 101, 101, 104]
 
 
 def test_one_row_per_message_needs_no_pairing():
@@ -136,7 +147,7 @@ def test_where_key_and_value_have_a_column_the_value_s_counts():
     options = as_options(KEYED | {"value.fields-include": "ALL"})
     rows = read(reader(Column("k", INT), Column("v", INT), **options), [text({"k": 1, "v": 2})], [text({"k": 9})])
 
-    assert rows.to_pylist() == [{"k": 1, "v": 2, "__partition": NUMBER, "__offset": 100}]
+    assert rows.to_pylist() == [{"k": 1, "v": 2, HIDDEN.names[0]: NUMBER, HIDDEN.names[1]: 100}]
 
 
 def test_prefixes_are_the_table_s_and_not_the_message_s():
@@ -197,7 +208,7 @@ def test_ignored_messages_are_counted_and_the_others_keep_their_places():
     values = [text({"v": i}) for i in range(5)]
     rows = read(row_reader, [*values[:1], b"{", *values[2:]], [*good[:3], b"[", good[4]])
 
-    assert [(row["k"], row["v"], row["__offset"]) for row in rows.to_pylist()] == [
+    assert [(row["k"], row["v"], row[HIDDEN.names[1]]) for row in rows.to_pylist()] == [
         (0, 0, 100),
         (2, 2, 102),
         (4, 4, 104),
@@ -213,13 +224,13 @@ def test_refused_records_become_dead_letters_behind_the_rows():
     rows = read(row_reader, [values[0], b"{", b"{", values[3]], [*keys[:2], b"[", b"x"], headers, [1, 2, 3, 4])
 
     assert rows.schema.equals(row_reader.schema)
-    assert [(row["k"], row["v"], row["__partition"], row["__offset"]) for row in rows.to_pylist()] == [
+    assert [(row["k"], row["v"], row[HIDDEN.names[0]], row[HIDDEN.names[1]]) for row in rows.to_pylist()] == [
         (0, 0, NUMBER, 100),
         (None, None, NUMBER, 101),
         (None, None, NUMBER, 102),
         (None, None, NUMBER, 103),
     ]
-    first, *letters = rows.column("__dead_letter").to_pylist()
+    first, *letters = rows.column(DEAD_LETTER).to_pylist()
     assert first is None
     assert [(each["key"], each["value"]) for each in letters] == [(keys[1], b"{"), (b"[", b"{"), (b"x", values[3])]
     assert [each["timestamp"].microsecond for each in letters] == [2000, 3000, 4000]
@@ -426,9 +437,9 @@ def test_null_in_a_column_or_a_part_of_it_that_is_not_null_is_a_bad_record(colum
     rows = read(row_reader, [value, without, value], headers=[[("h", None)]] * 3)
 
     if without is None:  # a message without a value is no row, as in Flink
-        assert (rows["__offset"].to_pylist(), row_reader.refused) == ([100, 102], 0)
+        assert (rows[HIDDEN.names[1]].to_pylist(), row_reader.refused) == ([100, 102], 0)
     else:
-        assert rows["__offset"].to_pylist() == ([100, 102] if demands else [100, 101, 102])
+        assert rows[HIDDEN.names[1]].to_pylist() == ([100, 102] if demands else [100, 101, 102])
         assert row_reader.refused == (1 if demands else 0)
 
 
@@ -438,7 +449,7 @@ def test_records_in_which_something_is_missing_are_left_out_where_the_user_asks_
     row_reader = reader(Column("v", SURE), KEY, **as_options(options))
     rows = read(row_reader, [text({"v": 1}), text({"v": 2}), text({}), text({"v": "x"})], [b"a", None, b"c", b"d"])
 
-    assert [(row["v"], row["k"], row["__offset"]) for row in rows.to_pylist()] == [(1, b"a", 100)]
+    assert [(row["v"], row["k"], row[HIDDEN.names[1]]) for row in rows.to_pylist()] == [(1, b"a", 100)]
     assert row_reader.refused == 3
 
 
@@ -449,7 +460,7 @@ def test_records_in_which_something_is_missing_become_dead_letters():
     rows = read(row_reader, [text({"v": 1}), text({"v": 2}), text({"v": None}), text({"v": 4})], keys, [[]] * 4)
 
     assert [row["k"] for row in rows.to_pylist()] == [1, 4, 5, None, None]
-    found = [each for each in rows.column("__dead_letter").to_pylist() if each]
+    found = [each for each in rows.column(DEAD_LETTER).to_pylist() if each]
     told = [{each["key"].rsplit(".", 1)[1]: each["value"].decode() for each in letter["headers"]} for letter in found]
     assert [(each["offset"], each["part"], each["format"], each["field"]) for each in told] == [
         ("101", "key", "json", "k"),
@@ -476,7 +487,7 @@ def test_a_record_without_an_event_time_is_bad_where_the_job_needs_it(column, un
     letters_kept = timed(**{"scan.dead-letter.topic": "orders-dead"})
     rows = read(letters_kept, [text(each) for each in values], headers=[[]] * 3)
     assert rows["ms"].to_pylist() == [1, 2, None]
-    assert [each is not None for each in rows["__dead_letter"].to_pylist()] == [False, False, True]
+    assert [each is not None for each in rows[DEAD_LETTER].to_pylist()] == [False, False, True]
     ignoring = timed(**{"ingestion.ignore-errors": "true"})
     assert read(ignoring, [text(each) for each in values])["ms"].to_pylist() == [1, 2]
     assert (letters_kept.refused, ignoring.refused) == (1, 1)

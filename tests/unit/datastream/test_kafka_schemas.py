@@ -44,8 +44,7 @@ from penstock.datastream.formats.csv import CsvRowSerializationSchema
 from penstock.datastream.formats.json import JsonRowDeserializationSchema, JsonRowSerializationSchema
 from penstock.errors import FunctionError, OptionsError, RecordError, UnsupportedError
 from penstock.kafka.record_batches import scan
-from penstock.plan.nodes import Scan
-from penstock.plan.walk import scans
+from penstock.plan.nodes import Scan, scans
 from penstock.spi import HIDDEN, Task
 from penstock.types import STRING, arrow_schema
 from tests.computed import batch_of, results

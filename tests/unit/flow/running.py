@@ -16,8 +16,8 @@ from penstock.flow.kernels.session import Session
 from penstock.flow.state.inspection import read_rows, stored_spec
 from penstock.flow.state.manifest import Manifest
 from penstock.flow.state.storage import Storage
+from penstock.plan.nodes import Job, scans
 from penstock.plan.planning import plan_job
-from penstock.plan.walk import scans
 from penstock.spi import HIDDEN, KIND, Output
 from penstock.types import RowKind, arrow_schema
 from tests.corpora import parsed
@@ -60,10 +60,14 @@ class Running:
         self.late = 0
         self.start()
 
+    def unplanned(self) -> Job:
+        """The job, before what it keeps is planned."""
+        (job,) = parsed(self.script).jobs
+        return job
+
     def start(self) -> None:
         """Plan the job, and go on with the state of the last batch."""
-        (job,) = parsed(self.script).jobs
-        (sink,) = plan_job(job).sinks
+        (sink,) = plan_job(self.unplanned()).sinks
         planner = Planner(scans(sink), Session(self.zone), self.ttl, lenient=self.lenient)
         planner.add(sink, 0)
         self.scans = planner.scans

@@ -16,10 +16,9 @@ from penstock.flow.graph.planner import Planner
 from penstock.flow.kernels.session import Session
 from penstock.flow.kernels.vectors import failed_rows
 from penstock.flow.rows.expressions import Evaluator, compile_expression
-from penstock.plan.nodes import Sink
+from penstock.plan.nodes import Sink, scans
 from penstock.plan.planning import plan_job
 from penstock.plan.scalar_functions import is_deterministic
-from penstock.plan.walk import scans
 from penstock.spi import HIDDEN, Output
 from penstock.sql import expression
 from penstock.types import NullType, RowType, arrow_schema, arrow_type, parse_columns

@@ -15,7 +15,7 @@ import pytest
 
 from penstock.errors import ExecutionError, UnsupportedError
 from penstock.flow.operators.aggregate import GroupAggregateOperator
-from penstock.plan.nodes import AggregateCall, GroupAggregate, Node
+from penstock.plan.nodes import AggregateCall, GroupAggregate
 from penstock.types import (
     BIGINT,
     BOOLEAN,
@@ -32,6 +32,7 @@ from penstock.types import (
     RowType,
 )
 from tests.changelogs import SEEDS, Change, Example, Row, Runner, check, comparable, multiset, random_changes
+from tests.tables import given_rows
 
 TABLE = RowType(
     (
@@ -57,7 +58,7 @@ def aggregate(keys: Sequence[str], calls: Sequence[AggregateCall], *, retracts: 
     fields = [TABLE.field(each) for each in keys]
     schema = RowType((*(each for each in fields if each), *(Field(each.name, each.type) for each in calls)))
     return GroupAggregateOperator.from_node(
-        GroupAggregate(schema, Node(TABLE), tuple(keys), tuple(calls), uid="groups"), retracts=retracts
+        GroupAggregate(schema, given_rows(TABLE), tuple(keys), tuple(calls), uid="groups"), retracts=retracts
     )
 
 

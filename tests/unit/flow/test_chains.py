@@ -13,7 +13,7 @@ from penstock.flow.operators.aggregate import GroupAggregateOperator
 from penstock.flow.operators.contract import Operator
 from penstock.flow.operators.join import JoinOperator
 from penstock.flow.operators.normalize import NormalizeOperator
-from penstock.plan.nodes import AggregateCall, GroupAggregate, Join, JoinKind, Node, Normalize
+from penstock.plan.nodes import AggregateCall, GroupAggregate, Join, JoinKind, Normalize
 from penstock.types import BIGINT, INT, STRING, Field, RowKind, RowType
 from tests.changelogs import (
     SEEDS,
@@ -27,6 +27,7 @@ from tests.changelogs import (
     random_changes,
     random_upserts,
 )
+from tests.tables import given_rows
 
 ORDERS = RowType((Field("id", INT), Field("customer", INT), Field("amount", INT)))
 CUSTOMERS = RowType((Field("cid", INT), Field("country", STRING)))
@@ -77,13 +78,13 @@ def check(
 def aggregate(keys: tuple[str, ...], table: RowType, *calls: AggregateCall) -> GroupAggregateOperator:
     schema = RowType((*table.select(keys).fields, *(Field(each.name, each.type) for each in calls)))
     return GroupAggregateOperator.from_node(
-        GroupAggregate(schema, Node(table), keys, calls, uid="groups"), retracts=True
+        GroupAggregate(schema, given_rows(table), keys, calls, uid="groups"), retracts=True
     )
 
 
 def join(left: RowType, right: RowType, kind: JoinKind, on: tuple[str, str]) -> JoinOperator:
     schema = RowType((*left.fields, *right.fields))
-    return JoinOperator.from_node(Join(schema, Node(left), Node(right), kind, on[:1], on[1:], uid="pairs"))
+    return JoinOperator.from_node(Join(schema, given_rows(left), given_rows(right), kind, on[:1], on[1:], uid="pairs"))
 
 
 def grouped(rows: Counter[Row], key: int, value: int, result: Callable[[list[int | None]], Row]) -> Counter[Row]:
@@ -172,9 +173,12 @@ def test_an_aggregate_of_a_join_of_normalized_tables(seed: int) -> None:
     orders = random_upserts(rng, 6, lambda key: (key, *random_order(rng)[1:]), rng.randrange(18), full=False)
     customers = random_upserts(rng, 5, lambda key: (key, random_customer(rng)[1]), rng.randrange(15), full=True)
     steps: dict[str, tuple[Operator, Sequence[str]]] = {
-        "new orders": (NormalizeOperator.from_node(Normalize(ORDERS, Node(ORDERS), ("id",), uid="orders")), ["orders"]),
+        "new orders": (
+            NormalizeOperator.from_node(Normalize(ORDERS, given_rows(ORDERS), ("id",), uid="orders")),
+            ["orders"],
+        ),
         "new customers": (
-            NormalizeOperator.from_node(Normalize(CUSTOMERS, Node(CUSTOMERS), ("cid",), uid="customers")),
+            NormalizeOperator.from_node(Normalize(CUSTOMERS, given_rows(CUSTOMERS), ("cid",), uid="customers")),
             ["customers"],
         ),
         "join": (join(ORDERS, CUSTOMERS, JoinKind.LEFT, ("customer", "cid")), ["new orders", "new customers"]),

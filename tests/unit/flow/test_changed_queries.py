@@ -20,7 +20,6 @@ from penstock.flow.state.manifest import Manifest
 from penstock.flow.state.storage import Storage
 from penstock.plan.arranging import arrange_keys
 from penstock.plan.nodes import (
-    STATEFUL,
     AggregateCall,
     Deduplicate,
     Frame,
@@ -37,12 +36,14 @@ from penstock.plan.nodes import (
     SessionTable,
     SetOperation,
     Sort,
+    Stateful,
     TemporalSort,
     WindowAggregate,
+    scans,
 )
 from penstock.plan.planning import plan_job
 from penstock.plan.step_identity import VERSION, Comparison, StepIdentity, compare_identities
-from penstock.plan.walk import fold, scans
+from penstock.plan.walk import fold
 from penstock.plan.windowing import Windowing
 from penstock.spi import HIDDEN, KIND, Output
 from penstock.types import RowKind, arrow_schema
@@ -154,7 +155,7 @@ def test_what_becomes_of_the_state_of_a_changed_query(name: str, tmp_path) -> No
 def test_every_node_with_state_has_changes() -> None:
     """A new node needs rows in the table, unless it keeps nothing."""
     with_rows = {node for changes in CHANGES.values() for each in changes for node in each.nodes}
-    assert with_rows | set(WITHOUT_STATE) == set(get_args(STATEFUL))
+    assert with_rows | set(WITHOUT_STATE) == set(get_args(Stateful))
 
 
 #: What nodes with state have, as far as their identities know it.
@@ -185,7 +186,7 @@ FIELDS = {
 def test_every_field_of_a_node_is_known() -> None:
     """A new one may change what state means: it needs a fact in flow/graph/identities.py, and a change in the table."""
     common = {"schema", "uid", "input", "left", "right"}
-    assert set(FIELDS) >= set(get_args(STATEFUL))
+    assert set(FIELDS) >= set(get_args(Stateful))
     for node, known in FIELDS.items():
         assert {each.name for each in fields(node)} - common == known, node.__name__
 

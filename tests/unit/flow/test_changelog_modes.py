@@ -19,9 +19,8 @@ from penstock.errors import SchemaError
 from penstock.flow.graph.dataflow import Dataflow
 from penstock.flow.graph.planner import Planner
 from penstock.plan.checks import check_settings
-from penstock.plan.nodes import Job
+from penstock.plan.nodes import Job, scans
 from penstock.plan.planning import plan_job
-from penstock.plan.walk import scans
 from penstock.spi import HIDDEN, KIND, Output
 from penstock.sql import parse_script
 from penstock.types import RowKind

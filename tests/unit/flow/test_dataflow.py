@@ -9,8 +9,7 @@ import pytest
 from penstock.flow.graph.dataflow import Dataflow
 from penstock.flow.graph.outlets import Target
 from penstock.flow.graph.planner import Planner
-from penstock.plan.nodes import AggregateCall, GroupAggregate, Join, JoinKind, Scan, Sink, Union
-from penstock.plan.walk import scans
+from penstock.plan.nodes import AggregateCall, GroupAggregate, Join, JoinKind, Scan, Sink, Union, scans
 from penstock.spi import CHANGES, HIDDEN, KIND, Guarantee, Output, ScanCapabilities, SinkCapabilities
 from penstock.types import BIGINT, STRING, Field, RowKind, RowType, arrow_schema
 from tests.tables import Read, Written

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from penstock.flow.operators.deduplicate import DeduplicateOperator
-from penstock.plan.nodes import Deduplicate, Node
+from penstock.plan.nodes import Deduplicate
 from penstock.types import DOUBLE, INT, STRING, DecimalType, Field, RowType, TimestampType
 from tests.changelogs import SEEDS, Change, Example, Row, Runner, check, comparable
+from tests.tables import given_rows
 
 TABLE = RowType(
     (
@@ -27,7 +28,7 @@ TABLE = RowType(
 
 
 def deduplicate(order: str, *, last: bool) -> DeduplicateOperator:
-    return DeduplicateOperator.from_node(Deduplicate(TABLE, Node(TABLE), ("k",), order, last, uid="one"))
+    return DeduplicateOperator.from_node(Deduplicate(TABLE, given_rows(TABLE), ("k",), order, last, uid="one"))
 
 
 def position(value: Any) -> tuple[Any, ...]:

@@ -12,8 +12,7 @@ from penstock.flow.graph.dataflow import Dataflow
 from penstock.flow.graph.outlets import Target
 from penstock.flow.graph.planner import Planner
 from penstock.flow.graph.routes import outputs_of
-from penstock.plan.nodes import Filter, Job, MapRows, Node, Sink
-from penstock.plan.walk import scans
+from penstock.plan.nodes import Filter, Job, MapRows, Node, Sink, scans
 from penstock.spi import CHANGES, Guarantee, SinkCapabilities
 from penstock.sql import condition
 from penstock.types import RowKind

@@ -10,9 +10,10 @@ import pytest
 
 from penstock.errors import SchemaError
 from penstock.flow.operators.join import JoinOperator
-from penstock.plan.nodes import Join, JoinKind, Node
+from penstock.plan.nodes import Join, JoinKind
 from penstock.types import BIGINT, DOUBLE, INT, STRING, ArrayType, Field, RowType
 from tests.changelogs import SEEDS, Example, Row, Runner, check, multiset, random_changes
+from tests.tables import given_rows
 
 LEFT = RowType((Field("a", INT), Field("b", STRING), Field("c", BIGINT)))
 RIGHT = RowType((Field("x", STRING), Field("y", INT), Field("z", ArrayType(DOUBLE))))
@@ -20,7 +21,9 @@ BOTH = RowType((*LEFT.fields, *RIGHT.fields))
 
 
 def join(kind: JoinKind, left_keys: tuple[str, ...] = ("a",), right_keys: tuple[str, ...] = ("y",)) -> JoinOperator:
-    return JoinOperator.from_node(Join(BOTH, Node(LEFT), Node(RIGHT), kind, left_keys, right_keys, uid="pairs"))
+    return JoinOperator.from_node(
+        Join(BOTH, given_rows(LEFT), given_rows(RIGHT), kind, left_keys, right_keys, uid="pairs")
+    )
 
 
 def recomputed(operator: JoinOperator, left: Mapping[Row, int], right: Mapping[Row, int]) -> Counter[Row]:

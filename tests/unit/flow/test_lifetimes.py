@@ -32,7 +32,6 @@ from penstock.plan.nodes import (
     Join,
     JoinKind,
     Materialize,
-    Node,
     Normalize,
     OverAggregate,
     OverCall,
@@ -40,20 +39,21 @@ from penstock.plan.nodes import (
     SetKind,
     SetOperation,
     SortColumn,
+    scans,
 )
 from penstock.plan.planning import plan_job
-from penstock.plan.walk import scans
 from penstock.spi import Output
 from penstock.types import BIGINT, INT, Field, RowKind, RowType
 from tests.changelogs import SEEDS, Change, Row, Runner
 from tests.corpora import parsed
+from tests.tables import given_rows
 from tests.unit.flow.driver import Driver
 
 ROWS = RowType((Field("k", INT), Field("v", BIGINT)))
 OTHERS = RowType((Field("k2", INT), Field("w", BIGINT)))
 CALLS = (("n", "COUNT", None), ("s", "SUM", "v"), ("most", "MAX", "v"))
 TTL = 10
-RANK = Rank(ROWS, Node(ROWS), ("k",), (SortColumn("v"),), 1, 2, uid="r")
+RANK = Rank(ROWS, given_rows(ROWS), ("k",), (SortColumn("v"),), 1, 2, uid="r")
 
 
 def over(frame: Frame, *, processing: bool) -> Operator:
@@ -61,7 +61,14 @@ def over(frame: Frame, *, processing: bool) -> Operator:
     row = RowType((*ROWS.fields, Field("n", BIGINT)), nullable=False)
     order = () if processing else (SortColumn("v"),)
     node = OverAggregate(
-        row, Node(ROWS), ("k",), order, (OverCall("n", "SUM", BIGINT, "v"),), frame, processing=processing, uid="o"
+        row,
+        given_rows(ROWS),
+        ("k",),
+        order,
+        (OverCall("n", "SUM", BIGINT, "v"),),
+        frame,
+        processing=processing,
+        uid="o",
     )
     return make_operator(node, JobFacts(Session("UTC")))
 
@@ -72,12 +79,16 @@ def groups(*calls: tuple[str, str, str | None], distinct: bool = False) -> Group
         for name, function, column in calls
     )
     schema = RowType((Field("k", INT), *(Field(each.name, BIGINT) for each in made)))
-    return GroupAggregateOperator.from_node(GroupAggregate(schema, Node(ROWS), ("k",), made, uid="g"), retracts=True)
+    return GroupAggregateOperator.from_node(
+        GroupAggregate(schema, given_rows(ROWS), ("k",), made, uid="g"), retracts=True
+    )
 
 
 def join(kind: JoinKind) -> JoinOperator:
     both = RowType((*ROWS.fields, *OTHERS.fields))
-    return JoinOperator.from_node(Join(both, Node(ROWS), Node(OTHERS), kind, ("k",), ("k2",), uid="j"), timed=True)
+    return JoinOperator.from_node(
+        Join(both, given_rows(ROWS), given_rows(OTHERS), kind, ("k",), ("k2",), uid="j"), timed=True
+    )
 
 
 class FlinkGroups:
@@ -204,7 +215,7 @@ def test_a_group_that_is_written_again_lives_on() -> None:
 
 
 def test_the_first_row_of_a_key_comes_again_when_it_was_forgotten() -> None:
-    operator = DeduplicateOperator.from_node(Deduplicate(ROWS, Node(ROWS), ("k",), uid="d"))
+    operator = DeduplicateOperator.from_node(Deduplicate(ROWS, given_rows(ROWS), ("k",), uid="d"))
     runner = Runner(operator, random.Random(1), (TTL,), 1000)
     assert runner.run([((1, 5), 1)]) == [((1, 5), 1)]
     runner.now_ms += TTL - 1
@@ -228,18 +239,18 @@ GROWING: dict[str, tuple[Operator, Callable[[int, int], Row]]] = {
     "the distinct values of a group": (groups(("n", "COUNT", "v"), distinct=True), _same),
     "inner join": (join(JoinKind.INNER), _fresh),
     "outer join": (join(JoinKind.FULL), _same),
-    "changes": (NormalizeOperator.from_node(Normalize(ROWS, Node(ROWS), ("k",), uid="c")), _fresh),
+    "changes": (NormalizeOperator.from_node(Normalize(ROWS, given_rows(ROWS), ("k",), uid="c")), _fresh),
     "ranks": (RankOperator.from_node(RANK, retracts=False), _fresh),
     "ranks of rows that change": (RankOperator.from_node(RANK, retracts=True), _fresh),
     "compared rows": (
-        SetOperator.from_node(SetOperation(ROWS, Node(ROWS), Node(ROWS), SetKind.INTERSECT, uid="i")),
+        SetOperator.from_node(SetOperation(ROWS, given_rows(ROWS), given_rows(ROWS), SetKind.INTERSECT, uid="i")),
         _fresh,
     ),
     "rows in their order": (over(Frame(), processing=False), _fresh),
     "all rows before a row": (over(Frame(), processing=True), _fresh),
     "rows of frames": (over(Frame(rows=True, start=-2), processing=True), _fresh),
-    "last rows": (MaterializeOperator.from_node(Materialize(ROWS, Node(ROWS), ("k",), uid="m")), _fresh),
-    "first rows": (DeduplicateOperator.from_node(Deduplicate(ROWS, Node(ROWS), ("k",), uid="d")), _fresh),
+    "last rows": (MaterializeOperator.from_node(Materialize(ROWS, given_rows(ROWS), ("k",), uid="m")), _fresh),
+    "first rows": (DeduplicateOperator.from_node(Deduplicate(ROWS, given_rows(ROWS), ("k",), uid="d")), _fresh),
 }
 
 

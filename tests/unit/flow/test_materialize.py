@@ -9,15 +9,16 @@ from collections.abc import Sequence
 import pytest
 
 from penstock.flow.operators.materialize import MaterializeOperator
-from penstock.plan.nodes import Materialize, Node
+from penstock.plan.nodes import Materialize
 from penstock.types import INT, STRING, Field, RowType
 from tests.changelogs import SEEDS, Change, Example, Row, Runner, check, random_changes
+from tests.tables import given_rows
 
 TABLE = RowType((Field("k", INT), Field("v", INT), Field("name", STRING)))
 
 
 def materialize() -> MaterializeOperator:
-    return MaterializeOperator.from_node(Materialize(TABLE, Node(TABLE), ("k",), uid="last"))
+    return MaterializeOperator.from_node(Materialize(TABLE, given_rows(TABLE), ("k",), uid="last"))
 
 
 def last_rows(changes: Sequence[Change]) -> Counter[Row]:

@@ -11,8 +11,8 @@ import pytest
 from bench.nexmark.queries import QUERIES
 from penstock.flow.graph.planner import Planner
 from penstock.flow.kernels.session import Session
+from penstock.plan.nodes import scans
 from penstock.plan.planning import plan_job
-from penstock.plan.walk import scans
 from tests.corpora import needed, nexmark, script
 from tests.nexmark.answers import answer, recorded
 from tests.nexmark.programs import answer_schema, events, program

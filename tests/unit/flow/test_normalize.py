@@ -9,12 +9,13 @@ from collections.abc import Sequence
 import pytest
 
 from penstock.flow.operators.normalize import NormalizeOperator
-from penstock.plan.nodes import Node, Normalize
+from penstock.plan.nodes import Normalize
 from penstock.types import DOUBLE, INT, STRING, Field, MapType, RowKind, RowType
 from tests.changelogs import SEEDS, Change, Example, Row, Runner, check, comparable, random_upserts
+from tests.tables import given_rows
 
 TABLE = RowType((Field("id", INT), Field("name", STRING), Field("ratio", DOUBLE), Field("tags", MapType(STRING, INT))))
-NORMALIZE = NormalizeOperator.from_node(Normalize(TABLE, Node(TABLE), ("id",), uid="newest"))
+NORMALIZE = NormalizeOperator.from_node(Normalize(TABLE, given_rows(TABLE), ("id",), uid="newest"))
 
 
 def last_rows(changes: Sequence[Change]) -> Counter[Row]:

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -27,11 +27,12 @@ from penstock.flow.rows.envelope import WEIGHT, hashes_of
 from penstock.flow.state.store import StateStore, TableSpec
 from penstock.flow.time.watermarks import NEVER, Clock
 from penstock.flow.windows.assigning import Chain
-from penstock.plan.nodes import STATEFUL, Node
+from penstock.plan import nodes
+from penstock.plan.nodes import Node, Stateful
 from penstock.spi import CHANGES, HIDDEN, Guarantee, Output, SinkCapabilities
 from penstock.types import BIGINT, Field, RowType
 from tests.changelogs import record_batch
-from tests.tables import Written
+from tests.tables import Written, given_rows
 from tests.unit.flow.driver import Driver
 
 COLUMNS = RowType((Field("key", BIGINT), Field("number", BIGINT)), nullable=False)
@@ -188,10 +189,19 @@ from penstock.types import arrow_schema
 class Toy(Step):
     keys: tuple[str, ...]
 
+    def own_traits(self, inputs):
+        return inputs[0]
+
+    def explain_step(self):
+        return ["toys"]
+
+    def find_origin(self, name, lineage):
+        return lineage.column(self.input, name)
+
 
 class ToyOperator(OneInputOperator):
     def process(self, inputs, context):
-        context.emit(inputs[0].select([*self.schema.names, "__weight"]))
+        context.emit(inputs[0].select([*self.schema.names, WEIGHT]))
 
 
 def _operator(node, facts):
@@ -209,7 +219,7 @@ def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fixture
     (tmp_path / "toy.py").write_text(TOY.format(registers=request.param))
     monkeypatch.setattr(operators, "__path__", [*operators.__path__, str(tmp_path)])
     node_operators.cache_clear()
-    yield importlib.import_module("penstock.flow.operators.toy").Toy(COLUMNS, Node(COLUMNS), ("key",), uid="toys")
+    yield importlib.import_module("penstock.flow.operators.toy").Toy(COLUMNS, given_rows(COLUMNS), ("key",), uid="toys")
     del sys.modules["penstock.flow.operators.toy"]
     node_operators.cache_clear()
 
@@ -234,4 +244,9 @@ def test_a_node_with_two_operators_is_an_error(toy: Any) -> None:
 
 
 def test_every_node_that_keeps_state_has_an_operator() -> None:
-    assert set(node_operators()) == set(get_args(STATEFUL))
+    def kinds(of: type[Node]) -> Iterator[type[Node]]:
+        for each in of.__subclasses__():
+            yield each
+            yield from kinds(each)
+
+    assert set(node_operators()) == {each for each in kinds(Stateful) if each.__module__.startswith(nodes.__name__)}

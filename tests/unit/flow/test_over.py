@@ -9,22 +9,31 @@ from datetime import timedelta
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
+from penstock.columns import large
 from penstock.columns.frames import frame_sums
-from penstock.errors import DefinitionError, RecordError
+from penstock.errors import DefinitionError, RecordError, UnsupportedError
 from penstock.flow.kernels.session import Session
+from penstock.flow.operators import over_values
+from penstock.flow.operators.over_frames import Partitions
+from penstock.flow.operators.over_functions import OverFunctions
 from penstock.plan.explain import explain
+from penstock.plan.nodes import OverAggregate
+from penstock.plan.planning import plan_job
 from penstock.plan.traits import traits
 from penstock.spi import INSERTIONS
 from penstock.types import RowKind
 from tests.changelogs import SEEDS
 from tests.corpora import parsed
-from tests.plans import check_job
+from tests.plans import check_job, nodes
 from tests.unit.flow import running
 from tests.unit.flow.running import TABLES, Row, Running, shown
 
 SINK = "CREATE TABLE t (k STRING, n INT) WITH ('connector' = 'any', 'mode' = 'I');"
+CHANGED = "CREATE TABLE t (k STRING, n INT) WITH ('connector' = 'any', 'mode' = 'I,UB,UA,D');"
 #: What a function makes of the rows of a frame, the last of which is the row itself or one that is equal to it.
 Function = Callable[[Sequence[int | None]], Any]
 
@@ -285,6 +294,106 @@ def test_the_plan_says_what_is_kept_and_how_rows_are_ordered():
     assert "functions over RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW of each `k`, by `ts`" in text
     assert "keeps each group, and the rows that the watermark has not reached, as 't: over(s)'" in text
     assert "takes rows by the hash of `k`" in text
+
+
+def test_a_batch_gives_no_changes():
+    text = "SELECT k, SUM(n) OVER (PARTITION BY k ORDER BY n) FROM b"
+    table = "CREATE TABLE b (k STRING, n INT) WITH ('connector' = 'any', 'mode' = 'I', 'bounded' = 'True');"
+    found = {}
+    for mode in ("STREAMING", "BATCH"):
+        (job,) = parsed(
+            f"SET 'execution.runtime-mode' = '{mode}'; {TABLES} {CHANGED} {table} INSERT INTO t {text}"
+        ).jobs
+        found[mode] = explain(check_job(job))
+        (changelog,) = parsed(f"SET 'execution.runtime-mode' = '{mode}'; {table} EXPLAIN {text}").printed
+        assert ("changelogMode=[I,UB,UA]" in changelog) == ("changelogMode" in changelog) == (mode == "STREAMING")
+    assert "gives +I,-U,+U" in found["STREAMING"].replace(", ", ",")
+    assert "functions over" in found["BATCH"]
+    assert "gives" not in found["BATCH"]
+
+
+@pytest.mark.parametrize("frame", ["", "ROWS 5 PRECEDING"])
+def test_random_values_that_are_written_twice_are_different(frame: str, tmp_path):
+    results = (
+        "CAST(SUM(RAND()) OVER w AS STRING), CAST(SUM(RAND()) OVER w + 0 AS STRING), CAST(AVG(RAND()) OVER w AS STRING)"
+    )
+    running = Running(f"SELECT k, {results} FROM s WINDOW w AS (PARTITION BY k ORDER BY ts {frame})", str(tmp_path))
+    ((_, *found),) = running.run([[("a", 1, 1000)]], ended=True)
+    assert len({*found}) == 3
+
+
+@pytest.mark.parametrize("function", ["FIRST_VALUE", "LAST_VALUE"])
+def test_the_first_of_different_values_is_not_known_in_a_batch(function: str):
+    text = f"{TABLES} {SINK} INSERT INTO t SELECT k, {function}(DISTINCT n) OVER (PARTITION BY k ORDER BY n) FROM s"
+    with pytest.raises(UnsupportedError, match=rf"{function}\(DISTINCT ..\) with OVER is not supported in batch mode"):
+        parsed(f"SET 'execution.runtime-mode' = 'BATCH'; {text}")
+
+
+#: What Flink gives for the values p, q, p, r, p, q, q, s and r, a second each: the last and the first different value
+#: of frames of three rows, and all of them.
+DIFFERENT = "p p p|q p p,q|q p p,q|r p p,q,r|r p p,r|q p p,r,q|q p p,q|s q q,s|r q q,s,r"
+
+
+@pytest.mark.parametrize("frame", ["ROWS 2 PRECEDING", "RANGE INTERVAL '2' SECOND PRECEDING"])
+@pytest.mark.parametrize("size", [1, 9])
+def test_a_value_that_comes_again_stays_where_it_is(size: int, frame: str, tmp_path):
+    results = ("LAST_VALUE(DISTINCT k)", "FIRST_VALUE(DISTINCT k)", "LISTAGG(DISTINCT k)")
+    over = ", ".join(f"CAST({each} OVER w AS STRING)" for each in results)
+    running = Running(f"SELECT k, {over} FROM s WINDOW w AS (ORDER BY ts {frame})", str(tmp_path))
+    rows: list[Row] = [(value, 1, 1000 * at + 1000) for at, value in enumerate("pqprpqqsr")]
+    found = []
+    for first in range(0, 9, size):
+        found += running.run([rows[first : first + size]], ended=first + size == 9)
+        running.start()
+    assert [" ".join(each[1:]) for each in found] == DIFFERENT.split("|")
+
+
+LISTS = (
+    "CAST(CARDINALITY(ARRAY_AGG(n) OVER w) AS STRING), CAST(LISTAGG(k) OVER w AS STRING), "
+    "CAST(LISTAGG(DISTINCT k) OVER w AS STRING)"
+)
+
+
+@pytest.mark.parametrize(
+    ("table", "window"),
+    [
+        ("s", "ORDER BY ts"),
+        ("s", "PARTITION BY n ORDER BY ts ROWS 20 PRECEDING"),
+        ("c", "ORDER BY n"),
+    ],
+)
+def test_lists_of_frames_are_made_in_parts(table: str, window: str, tmp_path, monkeypatch):
+    rng, found = random.Random(5), []
+    rows = some_rows(rng, 60)
+    text = f"SELECT k, CAST(n AS STRING), {LISTS} FROM {table} WINDOW w AS ({window})"
+    for number, most in enumerate((None, 100)):
+        if most:
+            monkeypatch.setattr(over_values, "_MOST_BYTES", most)
+            monkeypatch.setattr(large, "_MOST_BYTES", most)
+        job = Running(text, str(tmp_path / str(number)))
+        found.append([job.run([rows[:30]]), job.run([rows[30:]], ended=True)])
+    assert found[0] == found[1]
+    assert any(found[0])
+
+
+def test_lists_may_have_more_together_than_a_column_can_hold(tmp_path):
+    query = "SELECT LISTAGG(k) OVER (ORDER BY ts) FROM s"
+    (job,) = parsed(
+        f"{TABLES} CREATE TABLE t (k STRING) WITH ('connector' = 'any', 'mode' = 'I'); INSERT INTO t {query}"
+    ).jobs
+    (node,) = (each for each in nodes(*plan_job(job).sinks) if isinstance(each, OverAggregate))
+    functions = OverFunctions.from_node(node, strict=False)
+    length, count = 1 << 20, 70
+    columns = {"k": ["x" * length] * count, "ts": list(range(count))}
+    schema = functions.given.schema
+    rows = pa.record_batch([pa.array(columns[each.name], each.type) for each in schema], schema=schema)
+    partitions = Partitions.from_rows(np.zeros(count, np.int64), [np.arange(count)])
+    framed = functions.framed(rows, partitions)
+    parts = functions.results(framed, functions.states(framed), np.arange(count))
+    lengths = [pc.binary_length(part.column(functions.schema.names[-1])).to_pylist() for part in parts]
+    assert len(lengths) > 10
+    assert [each for part in lengths for each in part] == [at * (length + 1) - 1 for at in range(1, count + 1)]
+    assert sum(map(sum, lengths)) > 1 << 31
 
 
 def test_in_the_order_of_time_rows_must_only_be_added():

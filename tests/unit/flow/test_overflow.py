@@ -17,14 +17,14 @@ from penstock.flow.operators.aggregate import GroupAggregateOperator
 from penstock.flow.rows.expressions import Evaluator, compile_expression
 from penstock.flow.windows.sessions import SessionOperator
 from penstock.flow.windows.window_aggregate import WindowAggregateOperator
-from penstock.plan.nodes import AggregateCall, GroupAggregate, Node
+from penstock.plan.nodes import AggregateCall, GroupAggregate, scans
 from penstock.plan.planning import plan_job
-from penstock.plan.walk import scans
 from penstock.sql import expression
 from penstock.types import BIGINT, INT, DecimalType, Field, RowType, arrow_schema, arrow_type, parse_columns
 from tests.changelogs import Change, Runner
 from tests.corpora import parsed
 from tests.recorded import grid
+from tests.tables import given_rows
 from tests.unit.flow.test_functions_of_flink import ANSWERS, SCHEMA, read, text
 
 COLUMNS = "t TINYINT, s SMALLINT, i INT, b BIGINT, d DOUBLE, p DECIMAL(10, 2), w DECIMAL(38, 10)"
@@ -140,7 +140,9 @@ MOST = {"i": 2**31 - 1, "b": 2**63 - 1, "w": Decimal(10**38 - 1)}
 def summed(column: str, *, strict: bool, retracts: bool, function: str = "SUM") -> GroupAggregateOperator:
     kind = TABLE.field(column).type
     call = AggregateCall("c", function, kind, column)
-    node = GroupAggregate(RowType((TABLE.fields[0], Field("c", kind))), Node(TABLE), ("k",), (call,), uid="groups")
+    node = GroupAggregate(
+        RowType((TABLE.fields[0], Field("c", kind))), given_rows(TABLE), ("k",), (call,), uid="groups"
+    )
     return GroupAggregateOperator.from_node(node, retracts=retracts, strict=strict)
 
 

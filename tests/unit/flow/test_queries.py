@@ -17,10 +17,9 @@ from hypothesis import strategies as st
 from penstock.errors import UnsupportedError
 from penstock.flow.graph.dataflow import Dataflow
 from penstock.flow.graph.planner import Planner
-from penstock.plan.nodes import Materialize, Scan, Sink
+from penstock.plan.nodes import Materialize, Scan, Sink, scans
 from penstock.plan.planning import plan_job
 from penstock.plan.traits import traits
-from penstock.plan.walk import scans
 from penstock.spi import HIDDEN, KIND, Output
 from penstock.types import RowKind, RowType, arrow_schema
 from tests.changelogs import SEEDS

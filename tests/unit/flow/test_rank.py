@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from penstock.flow.operators.rank import RankOperator
-from penstock.plan.nodes import Node, Rank, SortColumn
+from penstock.plan.nodes import Rank, SortColumn
 from penstock.types import BIGINT, DOUBLE, INT, STRING, ArrayType, Field, RowType
 from tests.changelogs import SEEDS, Change, Example, Row, Runner, check, comparable, multiset, random_changes
+from tests.tables import given_rows
 
 TABLE = RowType((Field("k", INT), Field("v", INT), Field("name", STRING), Field("ratio", DOUBLE)))
 
@@ -24,7 +25,7 @@ def rank(
     numbered = (Field(number, BIGINT),) if number else ()
     schema = RowType((*TABLE.fields, *numbered))
     return RankOperator.from_node(
-        Rank(schema, Node(TABLE), ("k",), order, first, last, number, latest, uid="first"), retracts=retracts
+        Rank(schema, given_rows(TABLE), ("k",), order, first, last, number, latest, uid="first"), retracts=retracts
     )
 
 
@@ -136,7 +137,7 @@ def test_a_row_that_is_not_among_the_first_changes_nothing() -> None:
 
 def test_rows_of_one_order_with_an_array_are_told_apart() -> None:
     table = RowType((Field("k", INT), Field("v", INT), Field("many", ArrayType(INT))))
-    node = Rank(table, Node(table), ("k",), (SortColumn("v"),), 1, 1, uid="first")
+    node = Rank(table, given_rows(table), ("k",), (SortColumn("v"),), 1, 1, uid="first")
     rows = [(1, 1, [each]) for each in (1, 2, 3)]
     found = set()
     for order in (rows, rows[::-1]):

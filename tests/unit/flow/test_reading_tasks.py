@@ -15,8 +15,19 @@ from penstock.flow.graph.exchange import ENCODED, Receiver, edge_of_target
 from penstock.flow.graph.outlets import Target
 from penstock.flow.graph.routes import describe_route, plan_reading
 from penstock.flow.kernels.session import UNKNOWN as SESSION
-from penstock.plan.nodes import AssignWatermarks, DeadLetters, Filter, Job, MapRows, Project, Scan, Sink, Union, row_of
-from penstock.plan.walk import scans
+from penstock.plan.nodes import (
+    AssignWatermarks,
+    DeadLetters,
+    Filter,
+    Job,
+    MapRows,
+    Project,
+    Scan,
+    Sink,
+    Union,
+    row_of,
+    scans,
+)
 from penstock.spi import DEAD_LETTER, HIDDEN, KIND, Task, WriterFactory, pickled
 from penstock.sql import condition, projection
 from penstock.types import parse_columns

@@ -12,8 +12,8 @@ import pytest
 from penstock.flow.graph.dataflow import Dataflow
 from penstock.flow.graph.planner import Planner
 from penstock.flow.state.segments import END
+from penstock.plan.nodes import scans
 from penstock.plan.planning import plan_job
-from penstock.plan.walk import scans
 from penstock.spi import KIND, Output
 from penstock.types import RowKind
 from tests.corpora import parsed

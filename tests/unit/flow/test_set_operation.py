@@ -8,9 +8,10 @@ from collections import Counter
 import pytest
 
 from penstock.flow.operators.set_operation import SetOperator
-from penstock.plan.nodes import Node, SetKind, SetOperation
+from penstock.plan.nodes import SetKind, SetOperation
 from penstock.types import INT, STRING, Field, RowType
 from tests.changelogs import SEEDS, Example, Row, check, multiset, random_changes
+from tests.tables import given_rows
 
 LEFT = RowType((Field("k", INT), Field("v", STRING)))
 RIGHT = RowType((Field("a", INT), Field("b", STRING)))
@@ -36,7 +37,7 @@ def kept(kind: SetKind, left: int, right: int) -> int:
 def test_rows_of_two_tables_are_compared(seed: int) -> None:
     rng = Example(seed)
     kind = list(SetKind)[seed % len(SetKind)]
-    operator = SetOperator.from_node(SetOperation(LEFT, Node(LEFT), Node(RIGHT), kind, uid="compare"))
+    operator = SetOperator.from_node(SetOperation(LEFT, given_rows(LEFT), given_rows(RIGHT), kind, uid="compare"))
     drained = rng.random() < 0.3
     left, right = (random_changes(rng, lambda: random_row(rng), rng.randrange(20), drained=drained) for _ in range(2))
     rows, others = multiset(left), multiset(right)

@@ -26,6 +26,7 @@ KEY = pa.schema([("name", pa.string()), ("number", pa.int64())])
 VALUE = pa.schema([("count", pa.int64()), ("text", pa.string())])
 KEYED = TableSpec("rows", KEY, VALUE, "keyed")
 MULTISET = TableSpec("bag", KEY, VALUE, "multiset")
+ORDERED = TableSpec("line", KEY, VALUE, "ordered")
 
 Refs = Mapping[str, Sequence[SegmentRef]]
 
@@ -128,6 +129,65 @@ def test_rows_with_weights_are_those_of_a_counter(tmp_path: Path, seed: int, wea
             after += store.flush()["bag"]
         model, refs = expected, {"bag": after}
     assert model
+
+
+@pytest.mark.parametrize("ttl", [None, 100])
+@pytest.mark.parametrize("weak", [0, 3])
+@pytest.mark.parametrize("seed", range(4))
+def test_rows_at_places_are_those_of_a_dictionary(tmp_path: Path, seed: int, weak: int, ttl: int | None) -> None:
+    dice, spec = random.Random(seed), ORDERED.living(ttl)
+    refs: Refs = {}
+    model: dict[Any, tuple[Any, int]] = {}
+    now, forgotten = 1_700_000_000_000, 0
+    for _ in range(40):
+        now += dice.choice([0, 1, 10, 150])
+        after: list[SegmentRef] = []
+        for low, high in ranges(dice.choice([1, 1, 2, 3])):
+            store = StateStore(LocalStorage(str(tmp_path)), [spec], refs, low, high, "t-", now_ms=now)
+            table = store.ordered("line")
+            for _ in range(2):  # the second time with what was written the first time
+                live = {each: row for each, (row, seen) in model.items() if ttl is None or seen > now - ttl}
+                forgotten += len(model) - len(live)
+                groups = groups_of(own(some_keys(dice, 40), low, high, weak), weak)
+                first = np.array([dice.randrange(-12, 12) for _ in groups.hashes], np.int64)
+                last = first + np.array([dice.randrange(12) for _ in groups.hashes], np.int64)
+                index, places, values = table.get(groups, first, last)
+                names = tuples(groups.keys)
+                found = zip(index, places, tuples(values), strict=True)
+                assert [(names[at], place, value) for at, place, value in found] == [
+                    (name, place, live[name, place])
+                    for name, start, end in zip(names, first, last, strict=True)
+                    for place in range(start, end)
+                    if (name, place) in live
+                ]
+                groups = groups_of(own(some_keys(dice, 25), low, high, weak), weak)
+                written = [(at, place) for at in range(len(groups)) for place in dice.sample(range(-12, 12), 3)]
+                at, place = (np.array([each[side] for each in written], np.int64) for side in (0, 1))
+                present = np.array([dice.random() < 0.7 for _ in written], np.bool_)
+                rows = [(dice.choice([None, dice.randrange(100)]), dice.choice([None, "x", "yy"])) for _ in written]
+                table.put(groups, at, place, batch(rows, VALUE), present)
+                names = tuples(groups.keys)
+                for (of, where), row, there in zip(written, rows, present, strict=True):
+                    if there:
+                        model[names[of], where] = row, now
+                    else:
+                        model.pop((names[of], where), None)
+            after += store.flush()["line"]
+        refs = {"line": [SegmentRef.from_json(ref.to_json()) for ref in after]}
+    assert model
+    assert bool(forgotten) == (ttl is not None)
+
+
+def test_only_the_rows_of_a_range_are_read(tmp_path: Path) -> None:
+    store = StateStore(LocalStorage(str(tmp_path)), [ORDERED], {}, 0, END, "t-")
+    groups, count = groups_of([("a", 1), ("b", 2)]), 1000
+    index, places = np.repeat([0, 1], count), np.tile(np.arange(count), 2)
+    store.ordered("line").put(groups, index, places, batch([(1, "x")] * 2 * count, VALUE), np.ones(2 * count, np.bool_))
+    refs = store.flush()
+    table = StateStore(LocalStorage(str(tmp_path)), [ORDERED], refs, 0, END, "t-").ordered("line")
+    low = np.array([990, 0])
+    _, found, _ = table.get(groups, low, np.array([count, 3]))
+    assert found.tolist() == [*range(990, 1000), *range(3)]
 
 
 TTL = 100

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from penstock.plan.deadletters import with_dead_letters
 from penstock.plan.explain import explain
-from penstock.plan.nodes import DeadLetters, Filter, Project, Scan
-from penstock.plan.walk import base, scans
+from penstock.plan.nodes import DeadLetters, Filter, Project, Scan, scans
+from penstock.plan.walk import base
 from penstock.spi import Guarantee
 from penstock.sql import parse_script
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.plan.nodes import scans
 from penstock.plan.planning import plan_job
-from penstock.plan.walk import scans
 from penstock.sql import parse_script
 
 TABLES = """

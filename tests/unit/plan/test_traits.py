@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from penstock.plan.expressions import ColumnRef, Literal
 from penstock.plan.nodes import AssignWatermarks, DeadLetters, Filter, Item, MapRows, Node, Project, Scan
-from penstock.plan.traits import Traits, traits
+from penstock.plan.row_traits import Traits
+from penstock.plan.traits import traits
 from penstock.spi import CHANGES, INSERTIONS, ScanCapabilities
 from penstock.types import BIGINT, BOOLEAN, Field, RowType, TimestampType
 from tests.tables import Read

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 import yaml
 
-from penstock.plan.explain import step_lines
 from penstock.plan.nodes import Node, Scan
 from penstock.plan.traits import traits
 from penstock.sql import parse_script
@@ -20,7 +19,7 @@ CASES = SPEC["cases"]
 
 def shown(node: Node) -> list[str]:
     """A plan as lines, each node above its inputs."""
-    own = [f"scan {node.table}"] if isinstance(node, Scan) else step_lines(node)
+    own = [f"scan {node.table}"] if isinstance(node, Scan) else node.explain_step()
     return [*own, *(f"  {line}" for each in node.inputs for line in shown(each))]
 
 

@@ -20,9 +20,8 @@ from penstock.flow.graph.dataflow import Dataflow
 from penstock.flow.graph.planner import Planner
 from penstock.flow.kernels.session import Session
 from penstock.kafka.record_batches import encode, scan
-from penstock.plan.nodes import Job, Scan, Sink
+from penstock.plan.nodes import Job, Scan, Sink, scans
 from penstock.plan.planning import plan_job
-from penstock.plan.walk import scans
 from penstock.spi import KIND, Output
 from penstock.sql import parse_script
 from tests.programs import Table

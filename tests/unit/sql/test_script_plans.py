@@ -11,10 +11,9 @@ import pytest
 from penstock.errors import OptionsError, SchemaError
 from penstock.plan.explain import explain
 from penstock.plan.flink_sql import flink_sql
-from penstock.plan.lifetimes import lifetimes
-from penstock.plan.nodes import Filter, Job, Project, Scan, Sink, row_of
+from penstock.plan.nodes import Filter, Job, Project, Scan, Sink, Stateful, row_of, scans
 from penstock.plan.planning import plan_job
-from penstock.plan.walk import fold, scans
+from penstock.plan.walk import fold
 from penstock.settings import ExponentialDelay, FailureRate, FixedDelay, Settings
 from penstock.spi import Column, ColumnKind, Surface, TableDefinition, connectors
 from penstock.sql import Script, condition, expression, parse_script, projection
@@ -552,7 +551,10 @@ def test_hints_give_the_rows_of_joins_and_groups_a_time_to_live():
     job = only(script)
     (sink,) = plan_job(job).sinks
     found = []
-    fold((sink,), lambda node, _: found.append(lifetimes(node, job.settings.state_ttl)))
+    fold(
+        (sink,),
+        lambda node, _: found.append(node.lifetimes(job.settings.state_ttl)) if isinstance(node, Stateful) else None,
+    )
     day, second, default = timedelta(days=1), timedelta(seconds=1), timedelta(hours=2)
 
     assert [each for each in found if any(each)] == [(day, None), (default, default), (3 * second,)]

@@ -11,7 +11,7 @@ import yaml
 
 from penstock.errors import UnsupportedError
 from penstock.plan.explain import explain
-from penstock.plan.walk import scans
+from penstock.plan.nodes import scans
 from penstock.sql import parse_script
 
 SPEC = yaml.safe_load((Path(__file__).parents[2] / "specs/sql/statements.yaml").read_text("utf-8"))

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import datetime
+import sys
 import zipfile
+from decimal import Decimal
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 from pyspark import cloudpickle
 
 from penstock.errors import DefinitionError, FunctionError, RecordError, SqlError, UnsupportedError
+from penstock.flow.kernels.session import UNKNOWN
+from penstock.flow.kernels.user_functions import UserKernelMaker
+from penstock.flow.kernels.vectors import Vector
 from penstock.flow.rows.calc import Calc, calc_of
-from penstock.plan.nodes import Sink
+from penstock.plan.expressions import Call, ColumnRef
+from penstock.plan.nodes import Materialize, Node, Sink
 from penstock.plan.planning import plan_job
+from penstock.plan.walk import fold
 from penstock.spi import HIDDEN
 from penstock.sql import parse_script
 from penstock.table import DataTypes, ScalarFunction
@@ -20,7 +30,7 @@ from penstock.table.udf import udf
 from penstock.types import INT, ArrayType, MapType, arrow_schema
 
 MODULE = """
-import itertools, random
+import itertools, random, sys
 from decimal import Decimal
 from penstock.table import DataTypes, ScalarFunction
 from penstock.table.udf import udf
@@ -85,6 +95,48 @@ scale = udf(Scale(), result_type="INT")
 
 def untyped(x):
     return x
+
+def leaves(x: int) -> int:
+    if x == 2:
+        sys.exit("no more")
+    return x
+
+@udf(result_type=DataTypes.BIGINT(nullable=False))
+def always(x):
+    return None if x == 2 else x
+
+@udf(result_type="ARRAY<BIGINT NOT NULL>")
+def parts(x):
+    return [x, None if x == 2 else x]
+
+@udf(result_type="BIGINT NOT NULL", func_type="pandas")
+def always_of_pandas(a):
+    return a.where(a != 2)
+
+@udf(result_type="BIGINT NOT NULL", func_type="arrow")
+def always_of_arrow(a):
+    import pyarrow.compute as pc
+    return pc.if_else(pc.equal(a, 2), None, a)
+
+@udf(result_type="BIGINT", func_type="pandas")
+def same(a):
+    return a
+
+@udf(result_type="STRING", func_type="pandas")
+def dtype(a):
+    return [str(a.dtype)] * len(a)
+
+@udf(result_type="BIGINT", func_type="pandas")
+def last_one(a):
+    return [each[1] for each in a]
+
+class Broken(ScalarFunction):
+    def open(self, context):
+        raise OSError("no connection")
+    def eval(self, x):
+        return x
+
+broken = udf(Broken(), result_type="INT")
 
 NUMBER = 1
 """
@@ -171,7 +223,7 @@ def test_functions_of_batches_get_series_and_arrays(folder):
 def test_a_function_of_batches_gives_a_value_for_each_row(folder):
     work = calc(folder, "short", "SELECT short(i) AS x FROM t")
 
-    with pytest.raises(FunctionError, match="SHORT: the function raised ValueError: expected 2 values, not 1"):
+    with pytest.raises(FunctionError, match="SHORT: the function returned 1 values for 2 rows"):
         work.batch(rows([1, 2]))
 
 
@@ -196,21 +248,199 @@ def test_a_function_is_opened_with_its_first_rows_and_closed_after_the_last(fold
     assert sample_functions.EVENTS == ["open", "close"]
 
 
+def test_each_call_has_a_copy_of_a_function_of_its_own(folder):
+    """As in PyFlink, where each call is unpickled."""
+    sink = planned(folder, "scale", "SELECT scale(i) AS x, scale(i + 1) AS y FROM t")
+    import sample_functions
+
+    sample_functions.EVENTS.clear()
+    found = calc_of(sink.input)
+    assert isinstance(found, Calc)
+    assert values(found.batch(rows([1, 2]))) == [(2, 4), (4, 6)]
+    assert not hasattr(sample_functions.scale.function, "factor")
+    del found
+    assert sample_functions.EVENTS == ["open", "open", "close", "close"]
+
+
+LARGE = 2**53 + 1
+
+
+def test_integers_of_pandas_are_exact(folder):
+    """NULL does not make them floating numbers, which have 53 bits; nor does it in a list."""
+    columns = "b BIGINT, l ARRAY<BIGINT>"
+    work = calc(folder, "same dtype last_one", "SELECT same(b) AS x, dtype(b) AS d, last_one(l) AS y FROM t", columns)
+    lists = pa.array([[None, LARGE], None, [1, 2]], pa.list_(pa.field("element", pa.int64())))
+
+    made = work.batch(pa.record_batch({"b": pa.array([LARGE, None, -LARGE]), "l": lists}).slice(0, 1))
+    assert values(made) == [(LARGE, "int64", LARGE)]
+    work = calc(folder, "same dtype", "SELECT same(b) AS x, dtype(b) AS d FROM t", columns)
+    made = work.batch(pa.record_batch({"b": pa.array([LARGE, None, -LARGE]), "l": lists}))
+    assert values(made) == [(LARGE, "Int64"), (None, "Int64"), (-LARGE, "Int64")]
+
+
 # --- failures --------------------------------------------------------------------------------------------------
 
 
 def test_an_exception_names_the_function_and_the_place_of_the_record(folder):
     work = calc(folder, "picky", "SELECT picky(i) AS x FROM t")
-    hidden = pa.RecordBatch.from_pylist([{"__partition": 3, "__offset": 70 + each} for each in range(3)], HIDDEN_SCHEMA)
-    batch = pa.RecordBatch.from_arrays(
-        [*rows([1, 2, 3]).columns, *hidden.columns], names=["i", "s", *hidden.schema.names]
-    )
 
     with pytest.raises(FunctionError) as caught:
-        work.batch(batch)
+        work.batch(placed(rows([1, 2, 3])))
 
     assert (caught.value.partition, caught.value.offset) == (3, 71)
     assert "PICKY: the function raised ValueError (sample_functions.py, line 15): two is not" in str(caught.value)
+
+
+def placed(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows, from offset 70 of partition 3 on."""
+    places = [{"__partition": 3, "__offset": 70 + each} for each in range(batch.num_rows)]
+    hidden = pa.RecordBatch.from_pylist(places, HIDDEN_SCHEMA)
+    return pa.RecordBatch.from_arrays(
+        [*batch.columns, *hidden.columns], names=[*batch.schema.names, *hidden.schema.names]
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        (
+            "always",
+            "returned None, which is not a value of BIGINT NOT NULL (return a value, or declare the type without",
+        ),
+        ("parts", "returned [2, None], with None in it, which is not a value of BIGINT NOT NULL (return a value"),
+        ("always_of_pandas", "returned None, which is not a value of BIGINT NOT NULL (return a value"),
+        ("always_of_arrow", "returned None, which is not a value of BIGINT NOT NULL (return a value"),
+        ("leaves", "raised SystemExit (sample_functions.py, line"),
+    ],
+)
+def test_a_failure_names_the_function_and_the_place_of_the_record(folder, name, problem):
+    work = calc(folder, name, f"SELECT {name}(i) AS x FROM t")
+
+    with pytest.raises(FunctionError) as caught:
+        work.batch(placed(rows([1, 2, 3])))
+
+    assert (caught.value.partition, caught.value.offset) == (3, 71)
+    assert f"{name.upper()}: the function {problem}" in str(caught.value)
+    assert values(calc(folder, name, f"SELECT i FROM t WHERE i <> 2 AND {name}(i) IS NOT NULL").batch(rows([1, 2, 3])))
+
+
+def test_a_function_that_cannot_be_opened_says_so(folder):
+    work = calc(folder, "broken", "SELECT broken(i) AS x FROM t")
+
+    with pytest.raises(FunctionError, match=r"BROKEN: open\(\) raised OSError .*: no connection"):
+        work.batch(rows([1]))
+
+
+RETURNED = [
+    (2.5, "BIGINT", "2.5"),
+    (2.0, "INT", "2.0"),
+    (True, "BIGINT", "True"),
+    (True, "DOUBLE", "True"),
+    (2**40, "INT", "1099511627776"),
+    (1, "BOOLEAN", "1"),
+    (b"x", "STRING", "b'x'"),
+    (5, "STRING", "5"),
+    ("x", "BYTES", "'x'"),
+    (5, "DATE", "5"),
+    (5, "TIMESTAMP(3)", "5"),
+    ("2020-01-01", "DATE", "'2020-01-01'"),
+    (1.5, "DECIMAL(5, 2)", "1.5"),
+    (Decimal("1234.5"), "DECIMAL(5, 2)", "Decimal('1234.5')"),
+    ("ab", "ARRAY<STRING>", "'ab'"),
+    ([1, 2.5], "ARRAY<BIGINT>", "[1, 2.5], with 2.5 in it"),
+    (5, "ARRAY<ROW<a INT>>", "5"),
+    (5, "MAP<STRING, INT>", "5"),
+    ({"a": "b"}, "MAP<STRING, INT>", "[('a', 'b')], with 'b' in it"),
+    ((1, "x"), "ROW<a INT, b INT>", "(1, 'x'), with 'x' in it"),
+]
+
+
+@pytest.mark.parametrize(("value", "type_", "shown"), RETURNED, ids=[f"{each[0]!r} {each[1]}" for each in RETURNED])
+def test_a_result_of_another_type_is_refused(value, type_, shown):
+    call = UserKernelMaker(udf(lambda x: value, result_type=type_))
+    (failure,) = call(Call("F", (ColumnRef("i", type=INT),), type=INT), UNKNOWN)([Vector(pa.array([1]))], 1).failures
+
+    assert failure.rows.tolist() == [True]
+    found = failure.reason(0)
+    assert found.startswith(f"F: the function returned {shown}, which is not a value of ")
+    assert failure.hint
+
+
+@pytest.mark.parametrize(
+    ("value", "type_", "expected"),
+    [
+        (5, "DOUBLE", 5.0),
+        (LARGE, "DOUBLE", float(LARGE)),
+        (Decimal("0.5"), "DOUBLE", 0.5),
+        (np.int64(5), "INT", 5),
+        (np.bool_(True), "BOOLEAN", True),
+        (Decimal("1.235"), "DECIMAL(5, 2)", Decimal("1.24")),
+        (Decimal(1) / Decimal(3), "DECIMAL(38, 18)", Decimal("0." + 18 * "3")),
+        (5, "DECIMAL(5, 2)", Decimal("5.00")),
+        ([Decimal("0.125")], "ARRAY<DECIMAL(5, 2)>", [Decimal("0.12")]),
+        (np.array([1, 2]), "ARRAY<BIGINT>", [1, 2]),
+        ({"a": 1}, "MAP<STRING, DOUBLE>", [("a", 1.0)]),
+        ((1, None), "ROW<a DOUBLE, b INT>", {"a": 1.0, "b": None}),
+        (datetime.datetime(2020, 1, 2, 3), "DATE", datetime.date(2020, 1, 2)),
+    ],
+)
+def test_a_result_is_converted_as_in_pyflink(value, type_, expected):
+    call = UserKernelMaker(udf(lambda x: value if x else None, result_type=type_))
+    made = call(Call("F", (ColumnRef("i", type=INT),), type=INT), UNKNOWN)([Vector(pa.array([1, 0, 1]))], 3)
+
+    assert made.failures == ()
+    assert made.values.to_pylist() == [expected, None, expected]
+
+
+@pytest.mark.parametrize(
+    ("kind", "found", "type_", "problem"),
+    [
+        ("arrow", pa.array(["1"]), "BIGINT", "a column of string, which are not values of BIGINT"),
+        ("arrow", pa.array([1.0]), "BIGINT", "a column of double, which are not values of BIGINT"),
+        ("arrow", pa.array([True]), "INT", "a column of bool, which are not values of INT"),
+        ("arrow", pa.array([1]), "TIMESTAMP(3)", "a column of int64, which are not values of TIMESTAMP(3)"),
+        ("arrow", pa.array([2**40]), "INT", "values that are not of INT: Integer value 1099511627776 not in range"),
+        ("arrow", "x", "STRING", "a str, not a column of values"),
+        ("pandas", {"a": 1}, "STRING", "a dict, not a column of values"),
+        ("pandas", pd.Series([2.5]), "BIGINT", "values that are not of BIGINT: Float value 2.5"),
+        ("pandas", pd.Series([1]), "BOOLEAN", "a column of int64, which are not values of BOOLEAN"),
+        ("pandas", pd.Series([b"x"]), "STRING", "b'x', which is not a value of STRING"),
+    ],
+)
+def test_a_column_of_another_type_is_refused(kind, found, type_, problem):
+    call = UserKernelMaker(udf(lambda x: found, result_type=type_, func_type=kind))
+    (failure,) = call(Call("F", (ColumnRef("i", type=INT),), type=INT), UNKNOWN)([Vector(pa.array([1]))], 1).failures
+
+    assert f"F: the function returned {problem}" in failure.reason(0)
+
+
+@pytest.mark.parametrize(
+    ("kind", "found", "type_", "expected"),
+    [
+        ("arrow", pa.array([1], pa.int8()), "BIGINT", 1),
+        ("arrow", pa.array(["x"], pa.large_string()), "STRING", "x"),
+        ("arrow", pa.array(["x"]).dictionary_encode(), "STRING", "x"),
+        ("arrow", pa.nulls(1), "ARRAY<INT>", None),
+        ("arrow", pa.chunked_array([pa.array([1])]), "DOUBLE", 1.0),
+        ("pandas", pd.Series([2.0]), "BIGINT", 2),
+        ("pandas", pd.Series([2.5], dtype="float64"), "FLOAT", 2.5),
+        ("pandas", pd.Series(["x"], dtype="category"), "STRING", "x"),
+        (
+            "pandas",
+            pd.Series([pd.Timestamp("2020-01-02 03:04:05.123456789")]),
+            "TIMESTAMP(6)",
+            datetime.datetime(2020, 1, 2, 3, 4, 5, 123456),
+        ),
+        ("pandas", np.array([1], np.int32), "BIGINT", 1),
+        ("pandas", [None], "BIGINT", None),
+        ("pandas", pd.Series([Decimal("1.235")]), "DECIMAL(5, 2)", Decimal("1.24")),
+    ],
+)
+def test_a_column_is_converted_where_its_meaning_stays(kind, found, type_, expected):
+    call = UserKernelMaker(udf(lambda x: found, result_type=type_, func_type=kind))
+    made = call(Call("F", (ColumnRef("i", type=INT),), type=INT), UNKNOWN)([Vector(pa.array([1]))], 1)
+
+    assert (made.values.to_pylist(), made.failures) == ([expected], ())
 
 
 def test_a_failure_counts_only_where_its_value_is_used(folder):
@@ -261,14 +491,26 @@ def test_each_call_of_a_nondeterministic_function_is_computed_once(folder):
     assert sorted(numbers) == list(range(min(numbers), min(numbers) + 6))
 
 
-def test_a_retraction_cannot_find_a_row_by_chance(folder):
-    """As with RAND()."""
-    with pytest.raises(UnsupportedError, match=r"CHANCE\(\) .* has another value when its row is retracted"):
-        planned(
-            folder,
-            "chance",
-            "SELECT c, COUNT(*) AS n FROM (SELECT i, chance() + COUNT(*) AS c FROM t GROUP BY i) GROUP BY c",
-        )
+GROUPED = "SELECT i, COUNT(*) AS n FROM t GROUP BY i"
+
+
+def test_a_retraction_finds_a_row_by_values_of_chance_that_are_kept(folder):
+    """As with RAND(): by the key of the rows, and not at all without one."""
+    sink = planned(
+        folder, "chance", f"SELECT c, SUM(n) AS m FROM (SELECT n, chance() AS c FROM ({GROUPED})) GROUP BY c"
+    )
+    (kept,) = [each for each in steps(sink) if isinstance(each, Materialize)]
+    assert (kept.keys, len(kept.decided)) == (("i",), 1)
+
+    with pytest.raises(UnsupportedError, match=r"CHANCE\(\) has another value when its row is retracted"):
+        planned(folder, "chance", f"SELECT chance() + n AS x FROM ({GROUPED} UNION ALL {GROUPED})")
+
+
+def steps(sink: Sink) -> list[Node]:
+    """The nodes of a plan."""
+    found: list[Node] = []
+    fold((sink,), lambda node, _: found.append(node))
+    return found
 
 
 # --- names -----------------------------------------------------------------------------------------------------
@@ -392,6 +634,45 @@ def test_python_files_are_searched(tmp_path):
     assert all(f" {each} |" in script.printed[0] for each in names)
     assert script.warnings == ()
 
+
+def test_modules_of_one_name_in_two_folders_are_two(tmp_path):
+    """Also those that they import; and neither replaces what the process has imported."""
+    kernels = []
+    for number, part in enumerate(("a", "b")):
+        folder = tmp_path / part
+        folder.mkdir()
+        (folder / "of_one_name.py").write_text("import helped\ndef f(x: int) -> int:\n    return helped.NUMBER\n")
+        (folder / "helped.py").write_text(f"NUMBER = {number}\n")
+        script = parse_script("CREATE FUNCTION f AS 'of_one_name.f' LANGUAGE PYTHON;" + USE, folder=str(folder))
+        found = calc_of(plan_job(script.jobs[0]).sinks[0].input)
+        assert isinstance(found, Calc)
+        kernels.append(found)
+    import of_one_name  # type: ignore[import-not-found]
+
+    assert of_one_name.f(1) == 0
+    assert [values(each.batch(rows([1]))) for each in kernels] == [[(0,)], [(1,)]]
+    (tmp_path / "c").mkdir()
+    assert "there is no module 'of_one_name'" in refused(
+        tmp_path / "c", "CREATE FUNCTION f AS 'of_one_name.f' LANGUAGE PYTHON;"
+    )
+
+
+def test_a_module_of_a_file_hides_one_of_python(tmp_path):
+    (tmp_path / "this.py").write_text("def f(x: int) -> int:\n    return x\n")
+    (tmp_path / "calendar.py").write_text("def f(x: int) -> int:\n    return x\n")
+    import calendar
+
+    for name in ("this", "calendar"):
+        assert " BIGINT |" in printed(
+            tmp_path, f"CREATE FUNCTION f AS '{name}.f' LANGUAGE PYTHON;" + USE + "DESCRIBE v;"
+        )
+    assert sys.modules["calendar"] is calendar
+
+
+USE = (
+    "CREATE TABLE t (i INT, s STRING) WITH ('connector' = 'datagen', 'number-of-rows' = '1');"
+    "CREATE VIEW v AS SELECT f(i) AS x FROM t; CREATE TABLE o WITH ('connector' = 'print') AS SELECT * FROM v;"
+)
 
 # --- udf -------------------------------------------------------------------------------------------------------
 

@@ -9,8 +9,7 @@ import pytest
 from penstock.errors import DefinitionError, OptionsError
 from penstock.flow.rows.calc import calc_of
 from penstock.plan.explain import explain
-from penstock.plan.nodes import AssignWatermarks, Project, Scan
-from penstock.plan.walk import scans
+from penstock.plan.nodes import AssignWatermarks, Project, Scan, scans
 from penstock.spi import WATERMARK, Watermark
 from penstock.sql import parse_script
 

@@ -43,7 +43,7 @@ from penstock.spi import (
     staged,
     unreported,
 )
-from penstock.types import TINYINT, RowKind, spark_type
+from penstock.types import TINYINT, RowKind, quoted_name, spark_type
 from penstock.types.arrow import python_values
 
 
@@ -94,7 +94,7 @@ class RowsSource(Source):
 
     def frame(self, stage: SentStage | None = None) -> DataFrame:
         """The streaming DataFrame, or the result of ``stage`` on it."""
-        kinds = () if self._scan.options.kinds == INSERTIONS else (f"{KIND} {spark_type(TINYINT)}",)
+        kinds = () if self._scan.options.kinds == INSERTIONS else (f"{quoted_name(KIND)} {spark_type(TINYINT)}",)
         schema = frame_schema(self._scan.schema, *kinds)
         spec = self._scan, self._ordinal, self._start
         frame: DataFrame = read_frame(self._spark, ValuesDataSource, schema, spec, stage)

@@ -16,8 +16,8 @@ from penstock.flow.kernels.session import Session
 from penstock.flow.state.manifest import Manifest
 from penstock.flow.state.storage import Storage
 from penstock.plan.arranging import arrange_keys
-from penstock.plan.nodes import Job
-from penstock.plan.walk import keeps_state, scans
+from penstock.plan.nodes import Job, scans
+from penstock.plan.walk import keeps_state
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,7 @@ from typing import Any
 from penstock.delivery import FINISH_BATCH
 from penstock.engine.checkpoint import JobCheckpoint
 from penstock.errors import CheckpointError, CheckpointUnavailableError
-from penstock.plan.nodes import Job, Scan, Sink
-from penstock.plan.walk import scans
+from penstock.plan.nodes import Job, Scan, Sink, scans
 
 
 def identify(

@@ -38,8 +38,7 @@ from penstock.engine.session import close_idle_callbacks, is_alive, kernel_sessi
 from penstock.errors import BatchError, ExecutionError, PenstockError, RecordError
 from penstock.flow.graph.outlets import Target
 from penstock.flow.graph.routes import outputs_of, plan_reading
-from penstock.plan.nodes import Job, Scan
-from penstock.plan.walk import scans
+from penstock.plan.nodes import Job, Scan, scans
 from penstock.spi import (
     Batch,
     Committer,

@@ -17,10 +17,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
-from penstock.spi import HIDDEN, REPORT, Source
-
-_EVENT_TIME = "__event_time"
-_PARTITION = HIDDEN.names[0]
+from penstock.spi import REPORT, Source
 
 
 def observe_reports(frame: DataFrame, ordinal: int) -> DataFrame:

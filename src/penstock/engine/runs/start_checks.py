@@ -12,8 +12,7 @@ from penstock.engine.checkpoint.lease import Lease
 from penstock.engine.checkpoint.savepoints import restorable
 from penstock.engine.runs.identity import check_owner, in_order_of, uids_of
 from penstock.engine.runs.sources import runtime
-from penstock.plan.nodes import Job
-from penstock.plan.walk import scans
+from penstock.plan.nodes import Job, scans
 from penstock.spi import ChecksScans, ChecksSinks, Output, StartContext
 
 

@@ -7,9 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from penstock.flow.graph.dataflow import Branch, Edge, Vertex
-from penstock.flow.operators.changes import ChangelogWriter
-from penstock.flow.operators.deduplicate import DeduplicateOperator
-from penstock.flow.operators.normalize import NormalizeOperator
 
 
 @dataclass(frozen=True)
@@ -38,10 +35,10 @@ def carrying_arrivals(
 
     def vertex(given: Vertex) -> Vertex:
         operator, carries = given.operator, given.number in needs.vertices
-        if carries and isinstance(operator, NormalizeOperator | DeduplicateOperator):
-            operator = replace(operator, every_change=True)
-        if isinstance(operator, ChangelogWriter) and any(given.number in _into(each) for each in every):
-            operator = replace(operator, netting=True)
+        if carries:
+            operator = operator.with_every_change()
+        if any(given.number in _into(each) for each in every):
+            operator = operator.behind_every_change()
         places = frozenset(number for at, number in needs.inputs if at == given.number)
         outs = tuple((calc, edge(each)) for calc, each in given.outs)
         return replace(given, operator=operator, outs=outs, numbered=places)

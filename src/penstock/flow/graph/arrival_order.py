@@ -15,9 +15,7 @@ import pyarrow as pa
 from penstock.columns.equality import RowIndices
 from penstock.columns.hashing import Hashes, has_duplicates, key_hashes, take_rows
 from penstock.flow.graph.exchange import Origin
-from penstock.flow.operators.aggregate import GroupAggregateOperator
-from penstock.flow.operators.contract import Input, Operator
-from penstock.flow.operators.set_operation import SetOperator
+from penstock.flow.operators.contract import Operator
 from penstock.flow.rows.envelope import ARRIVED, arrivals_of, hashes_of
 
 #: The places of the rows of a task, and those of a scan, begin at a multiple of these.
@@ -60,7 +58,7 @@ def _causes(operator: Operator, inputs: Sequence[pa.RecordBatch], rows: pa.Recor
     """The last of the places of what caused each row."""
     found = np.full(len(rows), -1, np.int64)
     plain = [each for each in zip(inputs, operator.inputs, strict=True) if each[1].combiner is None]
-    if not isinstance(operator, GroupAggregateOperator):
+    if operator.passes_rows:
         for batch, given in plain:
             whole = key_hashes(rows.columns[: len(given.schema)], len(rows))
             found = np.maximum(found, _last(_hashes(batch, given.schema.names), arrivals_of(batch), whole))
@@ -68,17 +66,10 @@ def _causes(operator: Operator, inputs: Sequence[pa.RecordBatch], rows: pa.Recor
     if others.any():
         by_key = np.full(len(rows), -1, np.int64)
         for batch, given in plain:
-            keys = key_hashes(_keys(operator, given, rows), len(rows))
+            keys = key_hashes(operator.keys_of(rows, given), len(rows))
             by_key = np.maximum(by_key, _last(_hashes(batch, given.keys), arrivals_of(batch), keys))
         found = np.where(others, by_key, found)
     return found
-
-
-def _keys(operator: Operator, given: Input, rows: pa.RecordBatch) -> Sequence[pa.Array]:
-    """The columns of the keys in the rows of an operator."""
-    if isinstance(operator, GroupAggregateOperator | SetOperator):
-        return [rows.column(at) for at in range(len(given.keys))]
-    return [rows.column(each) for each in given.keys]
 
 
 def _hashes(batch: pa.RecordBatch, names: Sequence[str]) -> Hashes:

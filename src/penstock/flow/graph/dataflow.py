@@ -31,7 +31,7 @@ from penstock.flow.graph.exchange import (
 from penstock.flow.graph.fitting import ColumnNames
 from penstock.flow.graph.outlets import Outlets, Target
 from penstock.flow.operators.contract import Combiner, Operator, OperatorContext
-from penstock.flow.rows.calls import TaskFunctions
+from penstock.flow.rows.calls import BatchTransform, TaskFunctions
 from penstock.flow.rows.envelope import ARRIVED, HASH, WEIGHT
 from penstock.flow.state.kept_output import KeptFile
 from penstock.flow.state.segments import SegmentRef, TableSpec
@@ -46,7 +46,7 @@ from penstock.flow.time.watermarks import (
     WatermarkGenerator,
     operator_clock,
 )
-from penstock.flow.windows.assigning import BatchTransform, Chain
+from penstock.flow.windows.assigning import Chain
 from penstock.plan.step_identity import SIDES
 from penstock.spi import DEAD_LETTER, HIDDEN, KIND, WATERMARK, Output, Stage, Task, unpickled, without_dead_letters
 from penstock.types import RowKind
@@ -199,7 +199,7 @@ class Dataflow:
 
     def stage(self, scan: int) -> Stage:
         """The work of the tasks that read a scan. Their instructions are a pickled :class:`BatchInstructions`."""
-        calls = any(isinstance(each.calc, Chain) and each.calc.calls for each in self.branches)
+        calls = any(getattr(each.calc, "calls", False) for each in self.branches)
         calls = calls or any(each.writers.calls for each in self.targets)
         return Stage(partial(_read, self, scan), EXCHANGE, calls)
 
@@ -221,10 +221,10 @@ class Dataflow:
                 if not batch.num_rows:
                     continue
                 rows = without_dead_letters(batch)
-                work.measure(rows)
                 if ordered:
                     rows, count = number_arrivals(rows, sender.origin, count), count + rows.num_rows
                 functions.begin()
+                work.measure(rows)
                 for branch in mine:
                     work.run_branch(branch, batch if branch.calc is None else rows)
                 work.write_results()
@@ -366,10 +366,10 @@ class _Work:
         return rows.append_column(pa.field(WATERMARK, pa.int64()), pa.repeat(value, len(rows)))
 
     def measure(self, rows: pa.RecordBatch) -> None:
-        """Measure the event time of rows of the scan that this task reads."""
+        """Measure the event time of rows of the scan that this task reads, or of those that functions make of them."""
         for number, generator in enumerate(self.flow.generators):
             if generator.scan == self.sender.origin.scan and rows.num_rows:
-                self.measured.add_watermarks(number, generator.generate(rows))
+                self.measured.add_watermarks(number, generator.generate(self._apply(generator.calc, rows)))
 
     def broadcast_times(self) -> None:
         """Send what was measured to every owner."""

@@ -11,43 +11,29 @@ from penstock.errors import Problem, UnsupportedError
 from penstock.flow.graph.arrival_edges import carrying_arrivals
 from penstock.flow.graph.dataflow import Branch, Edge, Vertex
 from penstock.flow.graph.fitting import Fitting, FlowStep
-from penstock.flow.graph.identities import Identifier
-from penstock.flow.kernels.moments.local import local_zone
+from penstock.flow.kernels.moments.local import is_utc
 from penstock.flow.kernels.session import UNKNOWN, Session
 from penstock.flow.operators.changes import ChangelogWriter, Mode
 from penstock.flow.operators.contract import Input, Operator
 from penstock.flow.operators.node_operators import JobFacts, make_operator
 from penstock.flow.rows.calc import Calc, Projection, calc_of, calc_of_rows, check_width
-from penstock.flow.rows.calls import FunctionCall, FunctionStage
+from penstock.flow.rows.calls import BatchTransform, FunctionCall
 from penstock.flow.rows.expressions import NoKernel
-from penstock.flow.rows.unnest import Unnester
+from penstock.flow.rows.row_works import PathFacts, make_work
 from penstock.flow.time.watermarks import TIMESTAMP, WatermarkGenerator
-from penstock.flow.windows.assigning import Chain, WindowAssigner
-from penstock.plan.enforcing import NOT_NULL, not_null
-from penstock.plan.expressions import Call, ColumnRef, Expression, Literal, cast, coerce, fields_of
-from penstock.plan.lifetimes import lifetimes
-from penstock.plan.lineage import Lineage, meaning
-from penstock.plan.nodes import (
-    STATEFUL,
-    AssignWatermarks,
-    DeadLetters,
-    Item,
-    MapRows,
-    Node,
-    Normalize,
-    Project,
-    Scan,
-    Sink,
-    Step,
-    Union,
-    Unnest,
-    WindowTable,
-)
+from penstock.flow.windows.assigning import Chain
+from penstock.plan.enforcing import fit_columns
+from penstock.plan.expressions import Call, Expression, Literal, walk
+from penstock.plan.flink_sql import flink_sql
+from penstock.plan.identities import identify_step
+from penstock.plan.lineage import Lineage
+from penstock.plan.nodes import Calculation, Item, Node, Scan, Sink, Stateful, Step, compute_columns
+from penstock.plan.origins import meaning
+from penstock.plan.scalar_functions import Varies, function_of
 from penstock.plan.traits import traits
 from penstock.plan.walk import fold, rewrite
 from penstock.spi import INSERTIONS
-from penstock.types import RowKind, RowType, arrow_schema
-from penstock.types.casts import alike
+from penstock.types import RowKind, arrow_schema
 
 _PLAINER = "measure a column, or a column less an interval"
 
@@ -89,16 +75,17 @@ class Planner:
     #: The numbers of the calls of functions, by the steps up to each: paths of several sinks share them.
     _calls: dict[tuple[Node, ...], int] = field(default_factory=dict)
     #: The nodes with state that have vertices, by the number of the vertex.
-    _nodes: dict[int, Node] = field(default_factory=dict)
+    _nodes: dict[int, Stateful] = field(default_factory=dict)
     _edges: int = 0
 
     def add(self, sink: Sink, output: int) -> None:
         """Add all that feeds a sink, which is the output of this number."""
-        if isinstance(sink.input, DeadLetters):
+        if sink.takes_dead_letters:
             (scan,) = (each for each in self.scans if each is _scan_of(sink.input))
             self.branches.append(Branch(self.scans.index(scan), None, output=output))
             return
-        node = _fit_columns(sink)
+        check_width(sink)
+        node = fit_columns(sink)
         paths = tuple(_paths_to_scans(node))
         if all(isinstance(path.origin, Scan) for path in paths):
             for path in paths:
@@ -119,14 +106,15 @@ class Planner:
     def _steps(self, zone: str) -> dict[str, FlowStep]:
         """The steps with state, by uid."""
         lineage, found = Lineage(), dict[str, FlowStep]()
+        known = "UTC" if is_utc(Session(zone)) else zone
         below: dict[str, frozenset[str]] = {}
         fold(self._nodes.values(), partial(_note_below, below))
         for number, node in self._nodes.items():
             vertex = self.vertices[number]
             if not vertex.tables:
                 continue
-            identifier = Identifier(lineage, zone, lifetimes(node, self.ttl))
-            identity, timed = identifier.identity(node, vertex.operator), vertex.operator.timed
+            kept, timed = vertex.operator.describe_state(), vertex.operator.timed
+            identity = identify_step(node, kept, lineage, known, node.lifetimes(self.ttl))
             changing = any(traits(each).changing for each in node.inputs)
             may_have = vertex.operator.may_have
             found[node.uid] = FlowStep(identity, vertex.tables, below[node.uid], timed, changing, may_have)
@@ -200,30 +188,22 @@ class Planner:
 
     def _calc(self, path: _Path, *, keeps: bool = False) -> Calc | Chain:
         """The work of the steps of a path. ``keeps``: rows without an event time get a window of nulls."""
-        works: list[Calc | WindowAssigner | Unnester | FunctionCall] = []
+        works: list[BatchTransform | FunctionCall] = []
         at = _Path(path.origin)
         for count, step in enumerate(path.steps, 1):
-            if not isinstance(step, WindowTable | Unnest | MapRows):
+            facts = PathFacts(self.session, keeps, partial(self._call_number, (path.origin, *path.steps[:count])))
+            work = make_work(step, facts)
+            if work is None:
                 at = _Path(at.origin, (*at.steps, step))
                 continue
-            works.append(self._plain(at))
-            match step:
-                case Unnest():
-                    works.append(Unnester.from_node(step))
-                case MapRows():
-                    number = self._calls.setdefault((path.origin, *path.steps[:count]), len(self._calls))
-                    works.append(FunctionCall(number, FunctionStage.from_node(step)))
-                case WindowTable():
-                    if step.windowing.processing:
-                        reason = "a window of processing time without GROUP BY of its window is not supported"
-                        where = str(step.windowing.place or "")
-                        raise UnsupportedError(
-                            (Problem(reason, where=where, hint="GROUP BY window_start, window_end"),)
-                        )
-                    works.append(WindowAssigner.from_node(step, local_zone(self.session), keeps=keeps))
+            works += [self._plain(at), work]
             at = _Path(step.with_inputs((at.node,)))
         last = self._plain(at)
         return Chain((*works, last)) if works else last
+
+    def _call_number(self, steps: tuple[Node, ...]) -> int:
+        """The number of the call of a function, by the steps up to it."""
+        return self._calls.setdefault(steps, len(self._calls))
 
     def _plain(self, path: _Path) -> Calc:
         found = calc_of(path.node, self.session, watermarked=True)
@@ -237,21 +217,18 @@ class Planner:
 
     def _local(self, operator: Operator, paths: Sequence[Sequence[_Path]]) -> bool:
         """Whether the rows of each key are in one task already: the operator has one input, from one vertex, whose keys
-        pass unchanged and are its own, in the same order. The end of an output keeps no state by hash: it needs all
-        rows of a key, in any order, and without keys nothing."""
+        pass unchanged and are its own."""
         if len(paths) != 1 or len(paths[0]) != 1 or isinstance(paths[0][0].origin, Scan):
             return False
-        (path,), keys = paths[0], operator.inputs[0].keys
-        before = _partitioned(path, self.vertices[self._node(path.origin)].operator.partition_keys)
-        if isinstance(operator, ChangelogWriter):
-            return not keys or (bool(before) and set(before) <= set(keys))
-        return bool(before) and before == keys
+        (path,) = paths[0]
+        return operator.is_local_to(_partitioned(path, self.vertices[self._node(path.origin)].operator.partition_keys))
 
     def _node(self, node: Node) -> int:
         """The number of the vertex of a node with state."""
+        assert isinstance(node, Stateful)  # noqa: S101
         if id(node) not in self._made:
             paths = tuple(tuple(_paths_to_scans(each)) for each in node.inputs)
-            lives = lifetimes(node, self.ttl)
+            lives = node.lifetimes(self.ttl)
             ttls = tuple(None if each is None else each // timedelta(milliseconds=1) for each in lives)
             retracts = not self.batch and isinstance(node, Step) and traits(node.input).kinds != INSERTIONS
             facts = JobFacts(self.session, retracts, expires=any(ttls), batch=self.batch)
@@ -266,22 +243,15 @@ class Planner:
         return tuple(sorted({number for each in found for number in each}))
 
     def _timed(self, node: Node, below: tuple[frozenset[int], ...]) -> frozenset[int]:
-        if not isinstance(node, AssignWatermarks):
+        if not isinstance(node, Calculation) or node.assigned_watermark is None:
             return frozenset[int]().union(*below)
-        return frozenset({self._generator(node)})
+        return frozenset({self._generator(node, node.assigned_watermark)})
 
-    def _generator(self, node: AssignWatermarks) -> int:
+    def _generator(self, node: Calculation, watermark: Expression) -> int:
         """The number of the generator that measures event time in the rows of a scan."""
-        moment, lag = _moment_and_lag(node.watermark)
-        rows, scan = _rows_of_scan(node.input), _scan_of(node)
-        if not isinstance(rows.base, Scan):
-            reason = "the watermark of rows that a Python function makes cannot be measured yet"
-            hint = "declare it for the table, or write the rows to a topic, and declare it there"
-            raise UnsupportedError(
-                (Problem(reason, where=f"table '{self.scans[self._number(scan)].table}'", hint=hint),)
-            )
-        calc = calc_of_rows(rows, {TIMESTAMP: rows.substitute(moment)}, self.session)
-        number = self._number(scan)
+        moment, lag = _moment_and_lag(watermark)
+        number = self._number(_scan_of(node))
+        calc = self._measuring(node.input, moment)
         if isinstance(calc, NoKernel):
             reason = f"{calc.function} has no kernel, so the watermark cannot be measured"
             raise UnsupportedError((Problem(reason, where=f"table '{self.scans[number].table}'", hint=_PLAINER),))
@@ -291,12 +261,32 @@ class Planner:
         generator = WatermarkGenerator(
             f"{names[number]}-{again + 1}" if again else names[number], number, calc, lag, measure
         )
-        known = [each for each in self.generators if (each.scan, each.lag) == (number, lag)]
-        for each in known:
-            if each.calc.items.expressions == calc.items.expressions:
-                return self.generators.index(each)
+        for at, each in enumerate(self.generators):
+            if (each.scan, each.lag) == (number, lag) and _measures(each.calc) == _measures(calc):
+                return at
         self.generators.append(generator)
         return len(self.generators) - 1
+
+    def _measuring(self, node: Node, moment: Expression) -> Calc | Chain | NoKernel:
+        """The work that computes a timestamp of the rows of ``node``, from those of a scan. Functions of the user are
+        called for it and for what comes after it once."""
+        rows = _rows_of_scan(node)
+        if isinstance(rows.base, Scan):
+            self._check_repeatable(rows.substitute(moment), rows.base)
+            return calc_of_rows(rows, {TIMESTAMP: rows.substitute(moment)}, self.session)
+        (path,) = _paths_to_scans(node)
+        items = (Item(TIMESTAMP, moment),)
+        last = compute_columns(node, items)
+        return self._calc(replace(path, steps=(*path.steps, last)))
+
+    def _check_repeatable(self, moment: Expression, scan: Scan) -> None:
+        """Raises UnsupportedError for an event time of chance: rows would have another one than was measured."""
+        for each in walk(moment):
+            function = function_of(each) if isinstance(each, Call) else None
+            if function is not None and function.varies is Varies.BY_ROW:
+                reason = f"the event time is by {flink_sql(each)}, which has another value when it is computed again"
+                hint = "compute it without that, or declare the function deterministic if it is"
+                raise UnsupportedError((Problem(reason, where=f"table '{scan.table}'", hint=hint),))
 
     def _number(self, scan: Node) -> int:
         return next(number for number, each in enumerate(self.scans) if each is scan or each == scan)
@@ -306,7 +296,7 @@ def _note_below(found: dict[str, frozenset[str]], node: Node, inputs: tuple[froz
     """Note the uids of the steps with state from which this one takes its rows, at once or by others; they, and its
     own."""
     below = frozenset[str]().union(*inputs)
-    if not isinstance(node, STATEFUL):
+    if not isinstance(node, Stateful):
         return below
     found[node.uid] = below
     return below | {node.uid}
@@ -318,6 +308,14 @@ def _times_by_input(operator: Operator) -> tuple[str, ...]:
     return tuple(next(times) if each.combiner is None else "" for each in operator.inputs)
 
 
+def _measures(calc: BatchTransform) -> tuple[object, ...]:
+    """What distinguishes the work of generators: the calls of functions, and the expressions behind them."""
+    works = calc.works if isinstance(calc, Chain) else (calc,)
+    calls = [each.number for each in works if isinstance(each, FunctionCall)]
+    assert isinstance(works[-1], Calc)  # noqa: S101 - it computes the timestamp
+    return (*calls, works[-1].items.expressions)
+
+
 def _scan_of(node: Node) -> Node:
     while not isinstance(node, Scan):
         (node,) = node.inputs
@@ -326,7 +324,12 @@ def _scan_of(node: Node) -> Node:
 
 def _rows_of_scan(node: Node) -> Projection:
     """The rows of ``node`` in terms of those of a scan, whatever becomes of its changes in between."""
-    return Projection.from_node(rewrite((node,), lambda each: each.input if isinstance(each, Normalize) else each)[0])
+
+    def below_state(each: Node) -> Node:
+        passes = isinstance(each, Stateful) and each.passes_rows
+        return each.input if passes and isinstance(each, Step) else each
+
+    return Projection.from_node(rewrite((node,), below_state)[0])
 
 
 def _moment_and_lag(watermark: Expression) -> tuple[Expression, int]:
@@ -339,60 +342,20 @@ def _moment_and_lag(watermark: Expression) -> tuple[Expression, int]:
 
 def _paths_to_scans(node: Node) -> Iterator[_Path]:
     """The paths on which the rows of ``node`` come from scans and nodes with state."""
-    if isinstance(node, Scan | STATEFUL):
+    if isinstance(node, Scan | Stateful):
         yield _Path(node)
-    elif isinstance(node, Union):
-        for member in node.members:
-            for path in _paths_to_scans(member):
-                yield replace(path, steps=(*path.steps, *_renamed(member, node)))
-    elif isinstance(node, Step):
-        for path in _paths_to_scans(node.input):
-            yield replace(path, steps=(*path.steps, node))
-    else:
-        raise TypeError(f"unknown plan node {type(node).__name__}")
-
-
-def _renamed(member: Node, union: Node) -> tuple[Project, ...]:
-    """The projection that gives the rows of a member the columns of the union."""
-    given, wanted = member.schema.fields, union.schema.fields
-    if given == wanted:
-        return ()
-    values = [coerce(ref, to.type) for ref, to in zip(fields_of(member.schema), wanted, strict=True)]
-    items = tuple(Item(to.name, value) for to, value in zip(wanted, values, strict=True))
-    return (Project(union.schema, member, items),)
-
-
-def _fit_columns(sink: Sink) -> Node:
-    """The sink's rows in the columns and types that its connector takes."""
-    check_width(sink)
-    taken = {each.name: each.type for each in sink.spec.schema.fields}
-    items = []
-    for ref, to in zip(fields_of(sink.input.schema), sink.schema.fields, strict=True):
-        value, type_ = coerce(not_null(ref, to, sink), to.type), taken[to.name]
-        items.append(Item(to.name, value if alike(to.type, type_) else cast(value, type_)))
-    row = RowType(tuple(replace(each, type=taken[each.name]) for each in sink.schema.fields), nullable=False)
-    same = all(item == Item(each.name, each) for item, each in zip(items, fields_of(sink.input.schema), strict=True))
-    return sink.input if same else Project(row, sink.input, tuple(items))
-
-
-def _value(expression: Expression) -> Expression:
-    """What is written, if it is not NULL."""
-    return expression.args[0] if isinstance(expression, Call) and expression.function == NOT_NULL else expression
+        return
+    for member in node.inputs:
+        for path in _paths_to_scans(member):
+            yield replace(path, steps=(*path.steps, *node.steps_above(member)))
 
 
 def _partitioned(path: _Path, names: tuple[str, ...]) -> tuple[str, ...]:
     """The columns, under their last names, by which the rows of a path are divided among owners, where those are
     ``names`` at its origin; empty if the names do not survive."""
     for step in path.steps:
-        if isinstance(step, MapRows):
+        now = step.passing_columns(names)
+        if not all(name in now for name in names):
             return ()
-        if isinstance(step, Project):
-            now = {
-                value.name: item.name
-                for item in reversed(step.items)
-                if isinstance(value := _value(item.expression), ColumnRef)
-            }
-            if not all(name in now for name in names):
-                return ()
-            names = tuple(now[name] for name in names)
+        names = tuple(now[name] for name in names)
     return names

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from penstock.flow.graph.dataflow import Dataflow, have_one_output
 from penstock.flow.graph.planner import Planner
 from penstock.flow.kernels.session import Session
-from penstock.plan.nodes import Job, Scan
-from penstock.plan.walk import keeps_state, scans
+from penstock.plan.nodes import Job, Scan, scans
+from penstock.plan.walk import keeps_state
 from penstock.spi import Output
 
 

@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+import copy
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from penstock.common.conversions import describe_raised, from_user, listed, or_none, to_column, to_user
+from penstock.common.conversions import (
+    CAUGHT,
+    describe_raised,
+    from_user,
+    listed,
+    no_value,
+    or_none,
+    to_column,
+    to_user,
+)
 from penstock.errors import FunctionError, RecordError
+from penstock.flow.kernels.batch_results import from_batch, to_series
 from penstock.flow.kernels.session import Session
-from penstock.flow.kernels.vectors import Failure, Kernel, Mask, Vector, failed_rows
+from penstock.flow.kernels.vectors import Failure, Kernel, Mask, Vector, failed_rows, valid_rows
 from penstock.plan.expressions import Call
 from penstock.table.udf import GENERAL, PANDAS, FunctionContext, ScalarFunction, UserDefinedFunction
 from penstock.types import DataType, arrow_type
-
-_HINT = "catch it in the function, or leave such rows out with WHERE or CASE"
 
 
 @dataclass(frozen=True)
@@ -33,84 +42,115 @@ class UserKernelMaker:
 
 
 class _Calls:
-    """The kernel of one call. A row whose value the function does not give is marked with a FunctionError."""
+    """The kernel of one call, with a :class:`ScalarFunction` of its own, as in PyFlink. A row whose value the function
+    does not give is marked with a FunctionError."""
 
     def __init__(self, definition: UserDefinedFunction, name: str, given: tuple[DataType, ...]):
         self._definition, self._name, self._given = definition, name, given
+        self._arrow = arrow_type(definition.result_type)
         self._function: Callable[..., Any] | None = None
 
     def __call__(self, args: Sequence[Vector], rows: int) -> Vector:
         failures = tuple(failure for each in args for failure in each.failures)
         columns = [each.spread(rows) for each in args]
         if not rows:
-            return Vector(pa.nulls(0, arrow_type(self._definition.result_type)), failures)
-        if self._definition.func_type == GENERAL:
-            made = self._by_row(columns, rows, failed_rows(failures, rows))
+            return Vector(pa.nulls(0, self._arrow), failures)
+        try:
+            function = self._open()
+        except CAUGHT as error:
+            reason = describe_raised(error).replace("the function", "open()", 1)
+            made = self._failed_together(RecordError(reason, hint="it is called before the first row"), rows)
         else:
-            made = self._by_batch(columns, rows)
+            if self._definition.func_type == GENERAL:
+                made = self._by_row(function, columns, rows, failed_rows(failures, rows))
+            else:
+                made = self._by_batch(function, columns, rows)
         return Vector(made.values, (*failures, *made.failures))
 
     def _open(self) -> Callable[..., Any]:
         if self._function is None:
             function = self._definition.function
             if isinstance(function, ScalarFunction):
-                function.open(FunctionContext({}))
-                weakref.finalize(self, function.close)
-                self._function = function.eval
+                own = copy.deepcopy(function)
+                own.open(FunctionContext({}))
+                weakref.finalize(self, own.close)
+                self._function = own.eval
             else:
                 self._function = function
         return self._function
 
-    def _by_row(self, columns: Sequence[pa.Array], rows: int, skipped: Mask) -> Vector:
+    def _by_row(self, function: Callable[..., Any], columns: Sequence[pa.Array], rows: int, skipped: Mask) -> Vector:
         """The values, each of a call, except for rows that are ``skipped``."""
-        result = self._definition.result_type
-        reasons: dict[int, str] = {}
-        made: list[Any] = [None] * rows
         lists = [_as_seen(column, type_) for column, type_ in zip(columns, self._given, strict=True)]
+        called = np.flatnonzero(~skipped).tolist()
+        return self._converted(lambda row: function(*[each[row] for each in lists]), called, rows)
+
+    def _by_batch(self, function: Callable[..., Any], columns: Sequence[pa.Array], rows: int) -> Vector:
+        """The values of one call with all rows, which fail together if it raises."""
+        result, series = self._definition.result_type, self._definition.func_type == PANDAS
+        try:
+            values = from_batch(function(*(map(to_series, columns) if series else columns)), result, rows)
+        except RecordError as error:
+            return self._failed_together(error, rows)
+        except CAUGHT as error:
+            return self._failed_together(_raised(error), rows)
+        if not isinstance(values, pa.Array):
+            return self._converted(values.__getitem__, range(rows), rows)
+        if result.nullable or not values.null_count:
+            return Vector(values)
+        missing = np.flatnonzero(~valid_rows(values)).tolist()
+        return Vector(values, self._failures(dict.fromkeys(missing, no_value(result)), rows))
+
+    def _converted(self, give: Callable[[int], Any], called: Sequence[int], rows: int) -> Vector:
+        """The results that ``give`` returns for the rows ``called``, where they are of the declared type."""
+        result = self._definition.result_type
         convert = or_none(from_user(result) or (lambda value: value))
-        try:
-            function = self._open()
-        except Exception as error:  # noqa: BLE001 - a function of the user may fail in any way
-            return self._failed(dict.fromkeys(range(rows), describe_raised(error)), pa.nulls(rows, arrow_type(result)))
-        for row in np.flatnonzero(~skipped).tolist():
+        failed: dict[int, RecordError] = {}
+        numbers: list[int] = []
+        found: list[Any] = []
+        for row in called:
             try:
-                made[row] = convert(function(*[each[row] for each in lists]))
+                found.append(convert(give(row)))
+                numbers.append(row)
             except RecordError as error:
-                reasons[row] = error.reason
-            except Exception as error:  # noqa: BLE001 - a function of the user may fail in any way
-                reasons[row] = describe_raised(error)
+                failed[row] = error
+            except CAUGHT as error:
+                failed[row] = _raised(error)
         try:
-            return self._failed(reasons, to_column(made, result, ""))
-        except RecordError:  # values of another type
-            for row, value in enumerate(made):
+            made = to_column(found, result, "")
+        except RecordError:
+            fitting: list[int] = []
+            for at, value in enumerate(found):
                 try:
                     to_column((value,), result, "")
+                    fitting.append(at)
                 except RecordError as error:
-                    reasons[row], made[row] = error.reason, None
-        return self._failed(reasons, to_column(made, result, ""))
+                    failed[numbers[at]] = error
+            made = to_column([found[at] for at in fitting], result, "")
+            numbers = [numbers[at] for at in fitting]
+        if len(numbers) < rows:
+            index, missing = np.zeros(rows, np.int64), np.ones(rows, np.bool_)
+            index[numbers], missing[numbers] = np.arange(len(numbers)), False
+            made = made.take(pa.array(index, mask=missing))
+        return Vector(made, self._failures(failed, rows))
 
-    def _by_batch(self, columns: Sequence[pa.Array], rows: int) -> Vector:
-        """The values of one call with all rows, which fail together."""
-        arrow = arrow_type(self._definition.result_type)
-        series = self._definition.func_type == PANDAS
-        try:
-            found = self._open()(*([each.to_pandas() for each in columns] if series else columns))
-            if isinstance(found, pa.ChunkedArray):
-                found = found.combine_chunks()
-            values = found.cast(arrow) if isinstance(found, pa.Array) else pa.array(found, arrow, from_pandas=series)
-            if len(values) != rows:
-                raise ValueError(f"expected {rows} values, not {len(values)}")
-        except Exception as error:  # noqa: BLE001 - a function of the user may fail in any way
-            return self._failed(dict.fromkeys(range(rows), describe_raised(error)), pa.nulls(rows, arrow))
-        return Vector(values)
+    def _failed_together(self, error: RecordError, rows: int) -> Vector:
+        return Vector(pa.nulls(rows, self._arrow), self._failures(dict.fromkeys(range(rows), error), rows))
 
-    def _failed(self, reasons: dict[int, str], values: pa.Array) -> Vector:
-        if not reasons:
-            return Vector(values)
-        failed = np.zeros(len(values), np.bool_)
-        failed[list(reasons)] = True
+    def _failures(self, failed: Mapping[int, RecordError], rows: int) -> tuple[Failure, ...]:
         name = self._name
-        return Vector(values, (Failure(failed, lambda row: f"{name}: {reasons[row]}", FunctionError, _HINT),))
+        made = []
+        for hint in {each.hint for each in failed.values()}:
+            mask = np.zeros(rows, np.bool_)
+            mask[[row for row, each in failed.items() if each.hint == hint]] = True
+            made.append(Failure(mask, lambda row: f"{name}: {failed[row].reason}", FunctionError, hint))
+        return tuple(made)
+
+
+def _raised(error: BaseException) -> RecordError:
+    return RecordError(
+        describe_raised(error), hint="catch it in the function, or leave such rows out with WHERE or CASE"
+    )
 
 
 def _as_seen(column: pa.Array, type_: DataType) -> list[Any]:

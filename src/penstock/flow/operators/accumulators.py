@@ -21,15 +21,17 @@ from penstock.errors import RecordError
 from penstock.flow.operators.arrivals import ends_of_added, lists_of_changed
 from penstock.flow.operators.deltas import finer_hashes, select_groups
 from penstock.flow.operators.extremes import GroupValues, extremes_of_added, extremes_of_changed
+from penstock.flow.rows.envelope import VALUE
 from penstock.flow.state.store import Tables, TableSpec
+from penstock.plan.kept_state import KeptValue
 from penstock.types.arrow import quoted_name
 
-#: The name of the column of values in tables of values.
-VALUE = "__value"
 _EXTREMES = frozenset({"MIN", "MAX"})
 _ENDS = frozenset({"FIRST", "LAST"})
 #: What depends on the order in which values arrive.
 ORDERED = _ENDS | {"VALUES"}
+#: What is kept for some aggregates depends on whether rows may be retracted.
+_BY_ROWS = ORDERED | _EXTREMES
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,25 @@ class Accumulators:
     def column(self, function: str) -> str:
         """The name of the column of one of the ``needs``."""
         return f"{function} {self.argument}"
+
+    @property
+    def depends_on_kinds(self) -> bool:
+        """Whether what is kept depends on whether rows may be retracted."""
+        return bool(self.tables or self.needs & _BY_ROWS)
+
+    @property
+    def kept_columns(self) -> tuple[KeptValue, ...]:
+        """What the columns of the state have."""
+        return tuple(self._kept(self.column(each), each) for each in sorted(self.needs))
+
+    @property
+    def kept_tables(self) -> tuple[KeptValue, ...]:
+        """What the tables have."""
+        return tuple(self._kept(each.name, "VALUES") for each in self.tables)
+
+    def _kept(self, name: str, what: str) -> KeptValue:
+        of = self.argument
+        return KeptValue(name, f"{what}{' WITH NULLS' if of.nulls else ''}", of.column, of.distinct, of.filter)
 
     def updated(
         self,

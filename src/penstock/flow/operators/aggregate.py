@@ -24,6 +24,7 @@ from penstock.flow.operators.local_aggregate import LocalAggregate
 from penstock.flow.operators.node_operators import NodeOperator
 from penstock.flow.rows.envelope import hashes_of, weights_of
 from penstock.flow.state.store import KeyedState, TableSpec
+from penstock.plan.kept_state import KeptGroups
 from penstock.plan.nodes import AggregateCall, GroupAggregate
 from penstock.types import arrow_schema
 from penstock.types.arrow import arrow_type
@@ -90,6 +91,17 @@ class GroupAggregateOperator(Operator):
     @property
     def ordered(self) -> bool:
         return any(each.function in _BY_ARRIVAL for each in self.calls)
+
+    @property
+    def passes_rows(self) -> bool:
+        return False
+
+    def keys_of(self, rows: pa.RecordBatch, given: Input) -> Sequence[pa.Array]:
+        return [rows.column(at) for at in range(len(given.keys))]
+
+    @property
+    def kept_groups(self) -> KeptGroups:
+        return self.states.kept
 
     @property
     def partition_keys(self) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -49,6 +49,14 @@ class ChangelogWriter(Operator):
     def inputs(self) -> tuple[Input, ...]:
         """One, by the keys."""
         return (Input(self.schema, self.keys or ()),)
+
+    def is_local_to(self, partitioned: tuple[str, ...]) -> bool:
+        """It keeps no state by hash: it needs all rows of a key, in any order, and without keys nothing."""
+        keys = self.inputs[0].keys
+        return not keys or (bool(partitioned) and set(partitioned) <= set(keys))
+
+    def behind_every_change(self) -> ChangelogWriter:
+        return replace(self, netting=True)
 
     def process(self, inputs: Sequence[pa.RecordBatch], context: OperatorContext) -> None:
         """Emit the rows with the column :data:`KIND`."""

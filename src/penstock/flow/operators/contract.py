@@ -15,13 +15,14 @@ import pyarrow as pa
 from penstock.columns.equality import RowIndices
 from penstock.flow.state.store import StateStore, TableSpec
 from penstock.flow.time.watermarks import Clock, millis_of
+from penstock.plan.kept_state import KeptGroups, KeptState
 
 
 class Combiner(Protocol):
     """Combines rows of an operator's input into fewer, before they are sent to the owners of their keys. Picklable."""
 
     def combined(self, rows: pa.RecordBatch) -> pa.RecordBatch | None:
-        """The rows that an owner gets instead, with ``__weight`` and ``__hash``; None if they would hardly be fewer."""
+        """The rows that an owner gets instead, with ``WEIGHT`` and ``HASH``; None if they would hardly be fewer."""
         ...
 
 
@@ -29,8 +30,8 @@ class Combiner(Protocol):
 class Input:
     """The rows that an operator takes from one node.
 
-    Batches have the columns of ``schema``, then ``__weight`` (with ``kinds`` instead ``__kind``, and rows of one key in
-    the order of arrival), and ``__hash``, the hash of the columns ``keys``. All rows of a key come to one owner.
+    Batches have the columns of ``schema``, then ``WEIGHT`` (with ``kinds`` instead ``KIND``, and rows of one key in
+    the order of arrival), and ``HASH``, the hash of the columns ``keys``. All rows of a key come to one owner.
 
     With a ``combiner`` the rows are those that it made of rows of the input before this one.
     """
@@ -98,7 +99,7 @@ class OperatorContext:
 class Operator(ABC):
     """A step with state: frozen and picklable, so that every batch may run it in another process.
 
-    ``schema`` is that of its result, without ``__weight``.
+    ``schema`` is that of its result, without ``WEIGHT``.
     """
 
     if TYPE_CHECKING:  # fields of most operators, which at run time would take properties for their defaults
@@ -122,7 +123,7 @@ class Operator(ABC):
 
     @property
     def side_outputs(self) -> Mapping[str, pa.Schema]:
-        """The columns of rows that it emits under a tag, without ``__weight``, by the tag."""
+        """The columns of rows that it emits under a tag, without ``WEIGHT``, by the tag."""
         return _NO_SIDE_OUTPUTS
 
     @property
@@ -158,6 +159,39 @@ class Operator(ABC):
         return places_of(rows.column(self.schema.names[-1]))
 
     @property
+    def passes_rows(self) -> bool:
+        """Whether rows of its inputs may be in the result as they are."""
+        return True
+
+    def keys_of(self, rows: pa.RecordBatch, given: Input) -> Sequence[pa.Array]:
+        """The columns of the result that have the keys of an input."""
+        return [rows.column(each) for each in given.keys]
+
+    def is_local_to(self, partitioned: tuple[str, ...]) -> bool:
+        """Whether rows of its only input that are divided among tasks by these columns (none: in another way) are where
+        their keys are."""
+        return bool(partitioned) and partitioned == self.inputs[0].keys
+
+    def with_every_change(self) -> Operator:
+        """This operator where the order of arrival counts behind it: with each change of a row in a batch, if it gives
+        the last row of a key, instead of the net change."""
+        return self
+
+    def behind_every_change(self) -> Operator:
+        """This operator behind one that gives every change."""
+        return self
+
+    @property
+    def kept_groups(self) -> KeptGroups | None:
+        """What it keeps of groups; None if it keeps rows."""
+        return None
+
+    def describe_state(self) -> KeptState:
+        """What the meaning of its state depends on, beside the node."""
+        several = (each.side for each in self.tables if each.kind == "multiset" and each.side is not None)
+        return KeptState(self.kept_groups, ordered=self.ordered, several=frozenset(several))
+
+    @property
     def timed(self) -> bool:
         """Whether it depends on time."""
         return self.time_domain is not None
@@ -170,7 +204,7 @@ class Operator(ABC):
     @abstractmethod
     def process(self, inputs: Sequence[pa.RecordBatch], context: OperatorContext) -> None:
         """Emit the change of the result that the rows of one batch make, and then the time that passes: with
-        ``__weight``, no two rows that cancel each other out, retractions before additions.
+        ``WEIGHT``, no two rows that cancel each other out, retractions before additions.
 
         Called once per batch and part of an owner's keys, with one batch per input: so rows and timers of a key, or
         both sides of a join, are looked up together.

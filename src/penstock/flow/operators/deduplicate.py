@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -60,6 +60,9 @@ class DeduplicateOperator(OneInputOperator):
         if self.order or self.last:
             return (rows_table(given),)
         return (seen_table(given),)
+
+    def with_every_change(self) -> DeduplicateOperator:
+        return replace(self, every_change=True)
 
     def process(self, inputs: Sequence[pa.RecordBatch], context: OperatorContext) -> None:
         (batch,) = inputs

@@ -75,7 +75,7 @@ class Delta:
         return whole.at(np.argsort(places)) if ordered else whole
 
     def output(self) -> pa.RecordBatch:
-        """The rows as an operator gives them: retractions first, with ``__weight`` (and ``__arrived``), without
+        """The rows as an operator gives them: retractions first, with ``WEIGHT`` (and ``ARRIVED``), without
         hashes."""
         negative = self.weights < 0
         first = np.count_nonzero(negative)

@@ -17,7 +17,7 @@ from penstock.flow.operators.node_operators import NodeOperator
 from penstock.flow.operators.normalize import ROWS, rows_table
 from penstock.flow.operators.timers import TIMERS, parts_of, set_timers, timers_table, woken_groups
 from penstock.flow.state.store import StateStore, TableSpec
-from penstock.flow.time.watermarks import millis_of
+from penstock.flow.time.watermarks import Clock, millis_of
 from penstock.plan.nodes import Deduplicate
 from penstock.types import arrow_schema
 
@@ -83,12 +83,12 @@ class FirstRowOperator(OneInputOperator):
         groups = woken_groups(batch, given, state, due)
         woken = np.zeros(len(groups), np.bool_)
         woken[groups.index[len(batch) :]] = True
-        context.emit(self._given(groups, batch.select(given.schema.names), woken, state, clock.after))
+        context.emit(self._given(groups, batch.select(given.schema.names), woken, state, clock))
         for each in due:
             state.drop(each)
 
     def _given(
-        self, groups: Groups, rows: pa.RecordBatch, woken: Flags, state: StateStore, after: int
+        self, groups: Groups, rows: pa.RecordBatch, woken: Flags, state: StateStore, clock: Clock
     ) -> pa.RecordBatch:
         """The first rows that the watermark has reached, of groups of ``rows`` and of those that were ``woken``."""
         (given,) = self.inputs
@@ -103,10 +103,10 @@ class FirstRowOperator(OneInputOperator):
         first = take_rows(every, np.where(newer, len(groups) + best, np.arange(len(groups))))
         times, _ = millis_of(first.column(self.order))
         held = unseen & (found | newer)
-        reached = held & (times <= after)
+        reached = held & (times <= clock.after)
         live = np.flatnonzero(held & ~reached & (newer | woken))
         if len(live):
-            set_timers(state, groups, live, parts_of(times[live], after))
+            set_timers(state, groups, live, parts_of(times[live], clock))
         changed = (newer & ~reached) | (found & reached)
         which = np.flatnonzero(changed)
         values = take_rows(first.select(given.value_schema.names), which)

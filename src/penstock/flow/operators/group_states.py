@@ -19,6 +19,7 @@ from penstock.columns.wide_decimals import add_limbs, limbs_of, wide_column
 from penstock.flow.operators.accumulators import Accumulators, check_sums, counts_of
 from penstock.flow.state.segments import Segment
 from penstock.flow.state.store import KeyedState, MultisetState, Tables
+from penstock.plan.kept_state import KeptGroups
 
 #: The column with the number of a group's rows.
 ROWS = "rows"
@@ -35,6 +36,16 @@ class GroupStates:
     def schema(self) -> pa.Schema:
         """The columns of a state."""
         return pa.schema([pa.field(ROWS, pa.int64()), *(field for each in self.accumulators for field in each.fields)])
+
+    @property
+    def kept(self) -> KeptGroups:
+        """What is kept, without how."""
+        every = self.accumulators
+        return KeptGroups(
+            columns=tuple(kept for each in every for kept in each.kept_columns),
+            tables=tuple(kept for each in every for kept in each.kept_tables),
+            retracts=every[0].retracts if any(each.depends_on_kinds for each in every) else None,
+        )
 
     @property
     def mergeable(self) -> bool:

@@ -26,15 +26,13 @@ from penstock.flow.operators.accumulators import counts_of
 from penstock.flow.operators.contract import Input, Operator, OperatorContext
 from penstock.flow.operators.deltas import Delta, finer_hashes, last_rows, select_groups
 from penstock.flow.operators.node_operators import NodeOperator
-from penstock.flow.rows.envelope import ARRIVED, arrivals_of
+from penstock.flow.rows.envelope import ARRIVED, MATCHES, arrivals_of
 from penstock.flow.state.store import StateStore, TableSpec
 from penstock.plan.nodes import Join, JoinKind
 from penstock.types import arrow_schema
 
 Weights = npt.NDArray[np.int64]
 _COUNT = "rows"
-#: The column with a row's own number of matches.
-_MATCHES = "__matches"
 
 
 @dataclass(frozen=True)
@@ -58,7 +56,7 @@ class Side:
         """The table of the side's rows by key."""
         value = self.input.value_schema
         if self.counted:
-            value = value.append(pa.field(_MATCHES, pa.int64()))
+            value = value.append(pa.field(MATCHES, pa.int64()))
         return TableSpec(self.name, self.key, value, "multiset", exact=self.counted, side=self.number)
 
     @property
@@ -292,7 +290,7 @@ def _side_rows(
     changes = np.concatenate([np.zeros(len(owners), np.int64), delta.weights])
     matches = np.zeros(len(weights), np.int64)
     if side.counted:
-        matches[: len(owners)] = counts_of(values.column(_MATCHES))
+        matches[: len(owners)] = counts_of(values.column(MATCHES))
     both = (touched & read)[of_key]
     if both.any() and not grows:
         places, (weights, changes, matches) = _merged(
@@ -387,7 +385,7 @@ def _store_matches(
     which, weights, numbers = which[some], weights[some], numbers[some]
     owners = rows.groups[which]
     values = take_rows(rows.batch, rows.places[which]).select(side.input.value_schema.names)
-    values = values.append_column(pa.field(_MATCHES, pa.int64()), pa.array(numbers))
+    values = values.append_column(pa.field(MATCHES, pa.int64()), pa.array(numbers))
     keys = take_rows(groups.keys, owners)
     state.multiset(side.rows.name).add(groups.hashes[owners], keys, values, weights)
 

@@ -13,12 +13,9 @@ from penstock.columns.hashing import Groups, Hashes, repeats_often, take_rows
 from penstock.flow.operators.contract import Input
 from penstock.flow.operators.deltas import finer_hashes
 from penstock.flow.operators.group_states import GroupStates, Pane
-from penstock.flow.rows.envelope import HASH, WEIGHT, hashes_of, weights_of
+from penstock.flow.rows.envelope import HASH, SLICE, STATE, WEIGHT, hashes_of, weights_of
 from penstock.flow.time.windows import AttachedSlices, Slices, time_column
 from penstock.flow.time.zones import Millis
-
-#: The column with the end of a group's slice, and the prefix of a state's columns.
-_SLICE, _STATE = "__slice", "__state "
 
 
 @dataclass(frozen=True)
@@ -35,8 +32,8 @@ class LocalAggregate:
     @property
     def input(self) -> Input:
         """The groups as an input of the operator."""
-        slices = [pa.field(_SLICE, pa.int64())] if self.slices else []
-        states = [each.with_name(f"{_STATE}{each.name}") for each in self.states.schema]
+        slices = [pa.field(SLICE, pa.int64())] if self.slices else []
+        states = [each.with_name(f"{STATE}{each.name}") for each in self.states.schema]
         return Input(pa.schema([*self.given.key_schema, *slices, *states]), self.given.keys, combiner=self)
 
     def combined(self, rows: pa.RecordBatch) -> pa.RecordBatch | None:
@@ -53,12 +50,12 @@ class LocalAggregate:
     def pane(self, groups: pa.RecordBatch) -> Pane:
         """The groups of :meth:`joined`, of which some may be there several times."""
         schema = self.states.schema
-        states = [groups.column(f"{_STATE}{each.name}") for each in schema]
+        states = [groups.column(f"{STATE}{each.name}") for each in schema]
         return Pane(hashes_of(groups), groups.select(self.given.keys), batch_of(states, schema, len(groups)))
 
     def ends(self, groups: pa.RecordBatch) -> Millis:
         """The ends of the slices of the groups of :meth:`joined`."""
-        return np.asarray(groups.column(_SLICE).to_numpy(), np.int64)
+        return np.asarray(groups.column(SLICE).to_numpy(), np.int64)
 
     def _lacks_times(self, rows: pa.RecordBatch) -> bool:
         """Whether some rows have no time: the operator counts them."""
@@ -72,10 +69,10 @@ class LocalAggregate:
         if not valid.all():
             rows, ends = take_rows(rows, np.flatnonzero(valid)), ends[valid]
         column = pa.array(ends)
-        return rows.append_column(_SLICE, column), finer_hashes(hashes_of(rows), [column])
+        return rows.append_column(SLICE, column), finer_hashes(hashes_of(rows), [column])
 
     def _grouped(self, rows: pa.RecordBatch, hashes: Hashes) -> pa.RecordBatch:
-        names = [*self.given.keys, *([_SLICE] if self.slices else [])]
+        names = [*self.given.keys, *([SLICE] if self.slices else [])]
         groups = Groups.by_key(hashes, rows.select(names))
         states = self.states.from_batch(rows, weights_of(rows), groups)
         ones: npt.NDArray[np.int64] = np.ones(len(groups), np.int64)

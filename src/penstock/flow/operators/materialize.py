@@ -16,23 +16,26 @@ from penstock.flow.operators.contract import Input, OneInputOperator, OperatorCo
 from penstock.flow.operators.deltas import Delta, finer_hashes, replacements, whole_rows
 from penstock.flow.operators.node_operators import NodeOperator
 from penstock.flow.operators.rank import every
+from penstock.flow.rows.envelope import ARRIVAL
 from penstock.flow.state.store import TableSpec
 from penstock.plan.nodes import Materialize
 from penstock.types import arrow_schema
 
-_ROWS, _ARRIVAL = "rows", "__arrival"
+_ROWS = "rows"
 
 
 @dataclass(frozen=True)
 class MaterializeOperator(OneInputOperator):
     """Keeps all rows of each key in the order in which they came, and gives the last one. A retraction removes the
-    first row that is equal to it, or nothing."""
+    first row that is equal to it, perhaps with other values in the columns ``decided``, or nothing."""
+
+    decided: tuple[str, ...] = ()
 
     @classmethod
     def from_node(cls, node: Materialize) -> MaterializeOperator:
         """The operator of a plan's node."""
         schema = arrow_schema(node.schema)
-        return cls(node.uid, (Input(schema, node.keys),), schema)
+        return cls(node.uid, (Input(schema, node.keys),), schema, node.decided)
 
     @property
     def ordered(self) -> bool:
@@ -45,7 +48,7 @@ class MaterializeOperator(OneInputOperator):
     @property
     def tables(self) -> tuple[TableSpec, ...]:
         (given,) = self.inputs
-        values = pa.schema([*given.value_schema, pa.field(_ARRIVAL, pa.int64())])
+        values = pa.schema([*given.value_schema, pa.field(ARRIVAL, pa.int64())])
         return (TableSpec(_ROWS, given.key_schema, values, "multiset"),)
 
     def process(self, inputs: Sequence[pa.RecordBatch], context: OperatorContext) -> None:
@@ -55,14 +58,15 @@ class MaterializeOperator(OneInputOperator):
         table = context.state.multiset(_ROWS)
         index, values, weights = table.get(every(groups))
         stored = len(index)
-        arrived = np.asarray(values.column(_ARRIVAL).to_numpy(), np.int64)
+        arrived = np.asarray(values.column(ARRIVAL).to_numpy(), np.int64)
         newest = np.full(len(groups), -1, np.int64)
         np.maximum.at(newest, index, arrived)
         arrival = np.concatenate([arrived, newest[groups.index] + 1 + np.arange(len(delta))])
         rows = pa.concat_batches([whole_rows(given, take_rows(groups.keys, index), values), delta.rows])
         of = np.concatenate([index, groups.index])
         hashes = groups.hashes[of]
-        same = Groups.by_key(finer_hashes(hashes, rows.columns), rows)
+        compared = rows.select([each for each in rows.schema.names if each not in self.decided])
+        same = Groups.by_key(finer_hashes(hashes, compared.columns), compared)
 
         # Retracted rows are removed from the first ones on, those of this batch after the stored ones.
         added = np.flatnonzero(delta.weights > 0)

@@ -14,7 +14,7 @@ from penstock.flow.time.watermarks import NEVER, Clock
 
 
 def run_nested(operator: Operator, inputs: Sequence[pa.RecordBatch], state: Tables) -> pa.RecordBatch:
-    """The result of an operator that does not depend on time, for one batch per input: its rows with ``__weight``. What
+    """The result of an operator that does not depend on time, for one batch per input: its rows with ``WEIGHT``. What
     it emits into side outputs is left out."""
     context = OperatorContext(cast("StateStore", state), Clock(NEVER, NEVER), operator.side_outputs)
     operator.process(inputs, context)

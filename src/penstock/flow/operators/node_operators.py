@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Generic, TypeVar
 
 from penstock.flow.kernels.session import Session
 from penstock.flow.operators.contract import Operator
+from penstock.flow.rows.registered import registered_by_node
 from penstock.plan.nodes import Node
 
 N = TypeVar("N", bound=Node)
@@ -42,17 +41,7 @@ class NodeOperator(Generic[N]):
 @cache
 def node_operators() -> Mapping[type[Node], NodeOperator[Any]]:
     """What makes operators, by the kind of node. Raises TypeError if there are two for one kind."""
-    found: dict[type[Node], NodeOperator[Any]] = {}
-    for each in (value for package in _PACKAGES for value in _values_in(package)):
-        if found.setdefault(each.node, each) is not each:
-            raise TypeError(f"there are two operators for the plan node {each.node.__name__}")
-    return found
-
-
-def _values_in(package: str) -> Iterator[NodeOperator[Any]]:
-    for module in pkgutil.iter_modules(importlib.import_module(package).__path__):
-        values = vars(importlib.import_module(f"{package}.{module.name}")).values()
-        yield from (each for each in values if isinstance(each, NodeOperator))
+    return registered_by_node(NodeOperator, _PACKAGES)
 
 
 def make_operator(node: Node, facts: JobFacts) -> Operator:

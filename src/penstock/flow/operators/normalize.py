@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -13,9 +13,10 @@ from penstock.columns.hashing import Groups, take_rows
 from penstock.flow.operators.contract import Input, OneInputOperator, OperatorContext
 from penstock.flow.operators.deltas import last_rows, replacements, select_groups, whole_rows
 from penstock.flow.operators.node_operators import NodeOperator
-from penstock.flow.rows.envelope import ARRIVED, KIND, WEIGHT, arrivals_of, hashes_of
+from penstock.flow.rows.envelope import ARRIVED, WEIGHT, arrivals_of, hashes_of
 from penstock.flow.state.store import KeyedState, TableSpec
 from penstock.plan.nodes import Normalize
+from penstock.spi import KIND
 from penstock.types import RowKind, arrow_schema
 
 #: The name of the table of the one row of each key.
@@ -53,6 +54,9 @@ class NormalizeOperator(OneInputOperator):
     @property
     def tables(self) -> tuple[TableSpec, ...]:
         return (rows_table(self.inputs[0]),)
+
+    def with_every_change(self) -> NormalizeOperator:
+        return replace(self, every_change=True)
 
     def process(self, inputs: Sequence[pa.RecordBatch], context: OperatorContext) -> None:
         (batch,) = inputs

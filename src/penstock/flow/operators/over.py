@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -12,8 +12,10 @@ import pyarrow as pa
 
 from penstock.columns.buffers import batch_of
 from penstock.columns.equality import Flags, RowIndices, fixed_values
-from penstock.columns.hashing import Groups, Hashes, take_rows
+from penstock.columns.hashing import Groups, take_rows
 from penstock.columns.ordinals import valid_of
+from penstock.columns.sums import ranges
+from penstock.flow.operators.accumulators import ORDERED
 from penstock.flow.operators.aggregate import GROUPS
 from penstock.flow.operators.contract import Input, OneInputOperator, OperatorContext, TimeDomain, places_of
 from penstock.flow.operators.deltas import Delta, concat_columns, select_groups, whole_rows
@@ -21,20 +23,20 @@ from penstock.flow.operators.node_operators import JobFacts, NodeOperator
 from penstock.flow.operators.over_frames import OrderValues, Partitions, rows_within
 from penstock.flow.operators.over_functions import OverFunctions
 from penstock.flow.operators.over_rows import OverRowsOperator
-from penstock.flow.operators.over_values import Carried
+from penstock.flow.operators.over_values import Carried, FramedRows, Line
 from penstock.flow.operators.timers import TIMERS, parts_of, set_timers, timers_table
-from penstock.flow.rows.envelope import ARRIVED, arrivals_of, hashes_of, weights_of
+from penstock.flow.rows.envelope import APPEARED, ARRIVAL, ARRIVED, TIME, arrivals_of, hashes_of, weights_of
 from penstock.flow.state.store import StateStore, TableSpec
 from penstock.flow.time.watermarks import Clock, millis_of
 from penstock.flow.time.zones import Millis
+from penstock.plan.kept_state import KeptGroups
 from penstock.plan.nodes import OverAggregate
 
 _WAITING, _FRAMES, _POSITIONS = "waiting rows", "rows of frames", "positions"
-#: The columns of kept rows with their time, and their place among the rows of their key in the order of arrival.
-_TIME, _ARRIVAL = "__time", "__arrival"
-_PLACE = [pa.field(_TIME, pa.int64()), pa.field(_ARRIVAL, pa.int64())]
-#: Of a key: the latest time of its rows, that of the last row that was given, and how many rows have come.
-_POSITION = pa.schema([pa.field(name, pa.int64()) for name in ("latest", "passed", "arrived")])
+#: Of a key: the latest time of its rows, that of the last row that was given; how many rows have come, and how many
+#: were given, which is the place of the next one; and the place of the first row that is kept for frames.
+_POSITION = pa.schema([pa.field(name, pa.int64()) for name in ("latest", "passed", "arrived", "given", "first")])
+Positions: TypeAlias = dict[str, npt.NDArray[np.int64]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,11 +65,6 @@ class _Rows:
             np.concatenate([self.arrivals, other.arrivals]),
         )
 
-    def stored(self, given: Input) -> pa.RecordBatch:
-        """The values of the tables of rows."""
-        columns = [*self.rows.select(given.value_schema.names).columns, pa.array(self.times), pa.array(self.arrivals)]
-        return batch_of(columns, _stored_schema(given), len(self))
-
 
 @dataclass(frozen=True)
 class OverOperator(OneInputOperator):
@@ -88,6 +85,11 @@ class OverOperator(OneInputOperator):
         """The operator of a plan's node that is ordered by time."""
         functions = OverFunctions.from_node(node, strict=strict)
         return cls(node.uid, (functions.given,), functions.schema, functions, node.time)
+
+    @property
+    def kept_groups(self) -> KeptGroups | None:
+        functions = self.functions
+        return replace(functions.aggregates.kept_groups, last=functions.numbers.kept_calls) if self._running else None
 
     @property
     def time_domain(self) -> TimeDomain:
@@ -117,11 +119,13 @@ class OverOperator(OneInputOperator):
             found += [TableSpec(GROUPS, key, self.functions.state_schema, "keyed", exact=True)]
             found += [table for each in self.functions.accumulators for table in each.tables]
         else:
-            found.append(TableSpec(_FRAMES, key, _stored_schema(given), "multiset", side=side))
+            appeared = [pa.field(name, pa.int64()) for name in self._appearing.values()]
+            values = pa.schema([*given.value_schema, pa.field(TIME, pa.int64()), *appeared])
+            found.append(TableSpec(_FRAMES, key, values, "ordered", side=side))
         if self.time or not self._running:
             found.append(TableSpec(_POSITIONS, key, _POSITION, "keyed", side=side))
         if self.time:
-            found.append(TableSpec(_WAITING, key, _stored_schema(given), "multiset", side=None, parted=True))
+            found.append(TableSpec(_WAITING, key, _waiting_schema(given), "multiset", side=None, parted=True))
         if self._length is not None:
             found.append(timers_table(given))
         return tuple(found)
@@ -148,11 +152,10 @@ class OverOperator(OneInputOperator):
             state.drop(each)
         every = new.with_rows(before)
         reached = (every.times <= after) & clock.moves if self.time else np.ones(len(every), np.bool_)
-        self._wait(every.at(~reached), groups, state, after)
-        given = every.at(reached)
-        gone = self._note(groups, new, given, positions, state, clock)
+        self._wait(every.at(~reached), groups, state, clock)
         context.count_late(late)
-        context.emit(self._given_rows(given, groups, gone, state))
+        for rows in self._give(every.at(reached), new, groups, positions, state, clock):
+            context.emit(rows)
 
     # --- rows that come ---------------------------------------------------------------------------------------
 
@@ -175,16 +178,20 @@ class OverOperator(OneInputOperator):
         found = set(state.times(_WAITING)) if self.time else set()
         return sorted(found | set(state.times(TIMERS) if self._length is not None else ()))
 
-    def _positions(self, state: StateStore, groups: Groups) -> dict[str, npt.NDArray[np.int64]]:
+    @property
+    def _appearing(self) -> dict[str, str]:
+        """The columns of kept rows with the places where values of DISTINCT appeared, by the argument."""
+        arguments = [each.argument for each in self.functions.accumulators if each.needs & ORDERED]
+        return {str(each): f"{APPEARED}{each}" for each in arguments if each.distinct}
+
+    def _positions(self, state: StateStore, groups: Groups) -> Positions:
         """The columns of positions of the groups; a group without any has passed the beginning of 1970, as in Flink."""
         if self._running and not self.time:
             return {each.name: np.zeros(len(groups), np.int64) for each in _POSITION}
         _, values = state.keyed(_POSITIONS).get(groups)
         return {name: _numbers(column) for name, column in zip(_POSITION.names, values.columns, strict=True)}
 
-    def _new(
-        self, batch: pa.RecordBatch, groups: Groups, positions: dict[str, npt.NDArray[np.int64]], clock: Clock
-    ) -> tuple[_Rows, int]:
+    def _new(self, batch: pa.RecordBatch, groups: Groups, positions: Positions, clock: Clock) -> tuple[_Rows, int]:
         """The rows of a batch that are not late, and the number of the others."""
         index = groups.index[: len(batch)]
         times, kept = np.full(len(batch), clock.now), np.ones(len(batch), np.bool_)
@@ -199,129 +206,156 @@ class OverOperator(OneInputOperator):
         return found, int(np.count_nonzero(~kept))
 
     def _stored(self, groups: Groups, index: RowIndices, values: Sequence[Sequence[pa.Array]]) -> _Rows:
-        """Rows of a table, of these groups."""
-        schema = _stored_schema(self._given)
+        """Rows of the table of waiting rows, of these groups."""
+        schema = _waiting_schema(self._given)
         whole = concat_columns([*values, [pa.nulls(0, each.type) for each in schema]], schema, len(index))
         rows = whole_rows(self._given, take_rows(groups.keys, index), whole.select(self._given.value_schema.names))
-        times, arrivals = (np.asarray(fixed_values(whole.column(name)), np.int64) for name in (_TIME, _ARRIVAL))
-        return _Rows(rows, index, times, arrivals)
+        return _Rows(rows, index, _numbers(whole.column(TIME)), _numbers(whole.column(ARRIVAL)))
 
-    def _wait(self, rows: _Rows, groups: Groups, state: StateStore, after: int) -> None:
+    def _wait(self, rows: _Rows, groups: Groups, state: StateStore, clock: Clock) -> None:
         if not len(rows):
             return
-        parts = parts_of(rows.times, after)
+        parts = parts_of(rows.times, clock)
+        schema = _waiting_schema(self._given)
         for each in np.unique(parts).tolist():
             part = rows.at(parts == each)
-            self._add(part, groups, np.ones(len(part), np.int64), state.part(each).multiset(_WAITING))
-
-    def _add(self, rows: _Rows, groups: Groups, weights: npt.NDArray[np.int64], table: Any) -> None:
-        hashes: Hashes = groups.hashes[rows.groups]
-        table.add(hashes, take_rows(groups.keys, rows.groups), rows.stored(self._given), weights)
+            values = part.rows.select(self._given.value_schema.names).columns
+            stored = batch_of([*values, pa.array(part.times), pa.array(part.arrivals)], schema, len(part))
+            hashes, keys = groups.hashes[part.groups], take_rows(groups.keys, part.groups)
+            state.part(each).multiset(_WAITING).add(hashes, keys, stored, np.ones(len(part), np.int64))
 
     # --- rows that are given ------------------------------------------------------------------------------------
 
-    def _given_rows(self, rows: _Rows, groups: Groups, gone: Flags, state: StateStore) -> pa.RecordBatch:
-        """The rows with their results, by time. The groups that are ``gone`` are forgotten then."""
-        chosen = gone.copy()
-        chosen[rows.groups] = True
-        if not chosen.any():
-            return Delta.nothing(self.schema)
-        some = select_groups(groups, chosen)
-        rows = replace(rows, groups=(np.cumsum(chosen) - 1)[rows.groups])
-        if self._running:
-            found, order = self._running_results(rows, some, state)
-        else:
-            found, order = self._framed(rows, some, gone[chosen], state)
-        # As they were given before they were sorted: by time, and of one time as they came.
-        places = np.argsort(rows.times[order], kind="stable") if self.time else np.argsort(order, kind="stable")
-        return Delta(take_rows(found, places), np.ones(len(found), np.int64), np.zeros(len(found), np.uint64)).output()
-
-    def _sorted(self, rows: _Rows) -> tuple[_Rows, RowIndices, Partitions]:
-        """The rows in order, their places before, and their partitions."""
+    def _give(
+        self, rows: _Rows, new: _Rows, groups: Groups, positions: Positions, state: StateStore, clock: Clock
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows that are due with their results, by time; what is kept of their groups changes, and of those that
+        the ``new`` rows of the batch have."""
+        gone = self._note(rows, new, groups, positions, clock)
+        touched = gone.copy()
+        touched[rows.groups] = True
+        some = select_groups(groups, touched)
+        rows = replace(rows, groups=(np.cumsum(touched) - 1)[rows.groups])
         order = np.lexsort((rows.arrivals, rows.times, rows.groups))
-        found = rows.at(order)
+        if self._running:
+            framed = self._framed_all(rows.at(order), some, state)
+        else:
+            own = {name: each[touched] for name, each in positions.items()}
+            framed = self._framed(rows.at(order), some, own, state)
+        states = self.functions.states(framed)
+        if self._running:
+            values = self.functions.kept(framed, states)
+            state.keyed(GROUPS).put(some, values, np.ones(len(some), np.bool_))
+        else:
+            self._keep(framed, some, own, gone[touched], state)
+            for name in ("given", "first"):
+                positions[name][touched] = own[name]
+        touched[new.groups] = True
+        if self.time or not self._running:
+            self._put_positions(groups, positions, touched, gone, state, clock)
+        places = np.argsort(rows.times[order] if self.time else order, kind="stable")
+        for each in self.functions.results(framed, states, places):
+            yield Delta(each, np.ones(len(each), np.int64), np.zeros(len(each), np.uint64)).output()
+
+    def _partitions(self, rows: _Rows) -> Partitions:
         by_row = self.processing and self._length is None
-        by = np.arange(len(order)) if by_row else found.times
-        return found, order, Partitions.from_rows(found.groups, [by])
+        return Partitions.from_rows(rows.groups, [np.arange(len(rows)) if by_row else rows.times])
 
-    def _running_results(self, rows: _Rows, groups: Groups, state: StateStore) -> tuple[pa.RecordBatch, RowIndices]:
-        ordered, order, partitions = self._sorted(rows)
-        table = state.keyed(GROUPS)
-        _, old = table.get(groups)
+    def _framed_all(self, rows: _Rows, groups: Groups, state: StateStore) -> FramedRows:
+        """Sorted rows with frames of all rows before them."""
+        _, old = state.keyed(GROUPS).get(groups)
         carried = Carried(groups, old, state)
-        framed = self.functions.framed(ordered.rows, partitions, carried=carried, by_row=self.processing)
-        found, states = self.functions.results(framed)
-        table.put(groups, self.functions.kept(framed, states), np.ones(len(groups), np.bool_))
-        return found, order
+        return self.functions.framed(rows.rows, self._partitions(rows), carried=carried, by_row=self.processing)
 
-    def _framed(self, rows: _Rows, groups: Groups, gone: Flags, state: StateStore) -> tuple[pa.RecordBatch, RowIndices]:
-        """The results of rows with limited frames, and the places of these rows before they were sorted."""
-        table = state.multiset(_FRAMES)
-        index, values, weights = table.get(groups)
-        before = self._stored(groups, index, [values.columns])
-        ordered, order, partitions = self._sorted(before.with_rows(rows))
-        by = None if self._length is None else OrderValues.from_millis(ordered.times)
-        found, _ = self.functions.results(self.functions.framed(ordered.rows, partitions, values=by))
-        new = order >= len(before)
-        kept = self._kept(ordered, partitions) & ~gone[ordered.groups]
-        stored = np.concatenate([weights, np.zeros(len(rows), np.int64)])[order]
-        stays = int(table.spec.timed)  # a row that stays is written again, which keeps it alive
-        change = np.where(kept, np.where(new, 1, stays), -stored)
-        written = change != 0
-        self._add(ordered.at(written), groups, change[written], table)
-        return take_rows(found, np.flatnonzero(new)), order[new] - len(before)
+    def _framed(self, rows: _Rows, groups: Groups, positions: Positions, state: StateStore) -> FramedRows:
+        """Sorted rows with limited frames, behind those that are kept for them."""
+        given, first = positions["given"], positions["first"]
+        asked = np.zeros(len(groups), np.bool_)
+        asked[rows.groups] = True
+        index, places, values = state.ordered(_FRAMES).get(groups, first, np.where(asked, given, first))
+        kept = whole_rows(self._given, take_rows(groups.keys, index), values.select(self._given.value_schema.names))
+        every = _Rows(kept, index, _numbers(values.column(TIME)), places)
+        every = every.with_rows(replace(rows, arrivals=given[rows.groups] + _ranks(rows.groups)))
+        order = np.lexsort((every.arrivals, every.groups))
+        appeared = {}
+        for argument, name in self._appearing.items():
+            known = np.concatenate([_numbers(values.column(name), -1), np.full(len(rows), -1, np.int64)])
+            appeared[argument] = known[order]
+        every, wanted = every.at(order), np.flatnonzero(order >= len(index))
+        by = None if self._length is None else OrderValues.from_millis(every.times)
+        line = Line(every.arrivals, every.times, appeared)
+        return self.functions.framed(every.rows, self._partitions(every), wanted=wanted, values=by, line=line)
 
-    def _kept(self, rows: _Rows, partitions: Partitions) -> Flags:
+    def _keep(self, framed: FramedRows, groups: Groups, positions: Positions, gone: Flags, state: StateStore) -> None:
+        """Keep the rows that are in frames of later ones, the last of each group, and drop the others. Those that are
+        ``gone`` keep none."""
+        line, index = framed.line, framed.partitions.index
+        assert line is not None  # noqa: S101
+        table, before, former = state.ordered(_FRAMES), positions["given"], positions["first"]
+        given = before + np.bincount(index[framed.wanted], minlength=len(groups))
+        kept = self._kept(line, framed.partitions) & ~gone[index]
+        first = np.where(given > before, given - np.bincount(index[kept], minlength=len(groups)), former)
+        first[gone] = given[gone]
+        # A row that stays is written again where that keeps it alive.
+        written = np.flatnonzero(kept if table.spec.timed else kept & (line.places >= before[index]))
+        sizes = np.maximum(np.minimum(first, before) - former, 0)
+        dropped = ranges(former, sizes)
+        values = take_rows(framed.rows.select(self._given.value_schema.names), written).columns
+        more = [line.times, *(line.appeared[each] for each in self._appearing)]
+        stored = [*values, *(pa.array(each[written]) for each in more)]
+        schema = table.spec.value
+        columns = [pa.concat_arrays([each, pa.nulls(len(dropped), each.type)]) for each in stored]
+        of = np.concatenate([index[written], np.repeat(np.arange(len(groups)), sizes)])
+        places = np.concatenate([line.places[written], dropped])
+        table.put(groups, of, places, batch_of(columns, schema, len(of)), np.arange(len(of)) < len(written))
+        positions["given"], positions["first"] = given, first
+
+    def _kept(self, line: Line, partitions: Partitions) -> Flags:
         """Which rows are in the frames of later ones."""
         length = self._length
         if length is not None:
-            last = rows.times[partitions.ends - 1]
-            return np.asarray(rows.times >= last - length, np.bool_)
-        count = -rows_within(self.functions.frame.start or 0, len(rows))
-        return np.asarray(np.arange(len(rows)) >= partitions.ends - count, np.bool_)
+            last = line.times[partitions.ends - 1]
+            return np.asarray(line.times >= last - length, np.bool_)
+        count = -rows_within(self.functions.frame.start or 0, len(partitions))
+        return np.asarray(np.arange(len(partitions)) >= partitions.ends - count, np.bool_)
 
     # --- positions -----------------------------------------------------------------------------------------------
 
-    def _note(
-        self,
-        groups: Groups,
-        new: _Rows,
-        given: _Rows,
-        positions: dict[str, npt.NDArray[np.int64]],
-        state: StateStore,
-        clock: Clock,
-    ) -> Flags:
-        """Note how far the groups have come. Returns which of them had no row for long, and are forgotten."""
-        gone = np.zeros(len(groups), np.bool_)
-        if self._running and not self.time:
-            return gone
-        latest, passed, arrived = (positions[name].copy() for name in _POSITION.names)
-        np.maximum.at(latest, new.groups, new.times)
-        np.maximum.at(passed, given.groups, given.times)
-        arrived += np.bincount(new.groups, minlength=len(groups))
-        columns = [pa.array(each) for each in (latest, passed, arrived)]
-        touched = np.zeros(len(groups), np.bool_)
-        touched[new.groups] = touched[given.groups] = True
-        if self._length is not None:
-            end = latest + self._length + self._length // 2 + 1
-            gone = (end <= clock.after) & clock.moves
-            live = np.flatnonzero(touched & ~gone)
-            if len(live):
-                set_timers(state, groups, live, parts_of(end[live], clock.after))
-        written = touched | gone
-        which = np.flatnonzero(written)
+    def _note(self, rows: _Rows, new: _Rows, groups: Groups, positions: Positions, clock: Clock) -> Flags:
+        """Note how far groups have come. Returns which of them had no row for long, and are forgotten."""
+        np.maximum.at(positions["latest"], new.groups, new.times)
+        np.maximum.at(positions["passed"], rows.groups, rows.times)
+        positions["arrived"] += np.bincount(new.groups, minlength=len(groups))
+        if self._length is None:
+            return np.zeros(len(groups), np.bool_)
+        return np.asarray((self._ends(positions) <= clock.after) & clock.moves, np.bool_)
+
+    def _ends(self, positions: Positions) -> Millis:
+        """When groups are forgotten."""
+        length = self._length or 0
+        return positions["latest"] + length + length // 2 + 1
+
+    def _put_positions(
+        self, groups: Groups, positions: Positions, touched: Flags, gone: Flags, state: StateStore, clock: Clock
+    ) -> None:
+        live = np.flatnonzero(touched & ~gone)
+        if self._length is not None and len(live):
+            set_timers(state, groups, live, parts_of(self._ends(positions)[live], clock))
+        which = np.flatnonzero(touched)
+        columns = [pa.array(positions[each.name]) for each in _POSITION]
         values = take_rows(batch_of(columns, _POSITION, len(groups)), which)
-        state.keyed(_POSITIONS).put(select_groups(groups, written), values, ~gone[which])
-        return gone
+        state.keyed(_POSITIONS).put(select_groups(groups, touched), values, ~gone[which])
 
 
-def _stored_schema(given: Input) -> pa.Schema:
-    return pa.schema([*given.value_schema, *_PLACE])
+def _waiting_schema(given: Input) -> pa.Schema:
+    """The columns of waiting rows: their values, their time and their place in the order of arrival."""
+    return pa.schema([*given.value_schema, pa.field(TIME, pa.int64()), pa.field(ARRIVAL, pa.int64())])
 
 
-def _numbers(column: pa.Array) -> npt.NDArray[np.int64]:
+def _numbers(column: pa.Array, otherwise: int = 0) -> npt.NDArray[np.int64]:
+    """Numbers, ``otherwise`` where there are none."""
     values: Any = fixed_values(column)
-    return np.where(valid_of(column), values, 0)
+    return np.where(valid_of(column), values, otherwise)
 
 
 def _ranks(index: RowIndices) -> RowIndices:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+import numpy as np
 import pyarrow as pa
 
 from penstock.columns.buffers import batch_of
+from penstock.columns.equality import RowIndices
 from penstock.columns.hashing import take_rows
 from penstock.flow.operators.accumulators import Accumulators
 from penstock.flow.operators.aggregate import GroupAggregateOperator
 from penstock.flow.operators.contract import Input
-from penstock.flow.operators.over_frames import Frames, OrderValues, Partitions, frames_of
+from penstock.flow.operators.over_frames import OrderValues, Partitions, frames_of
 from penstock.flow.operators.over_numbers import OverNumbers, carried_columns, split_calls
-from penstock.flow.operators.over_values import Carried, FramedRows
+from penstock.flow.operators.over_values import Carried, FramedRows, FrameStates, Line
 from penstock.plan.nodes import Frame, GroupAggregate, OverAggregate, SortColumn
 from penstock.types import Field, RowType, arrow_schema
 
@@ -57,28 +60,37 @@ class OverFunctions:
         rows: pa.RecordBatch,
         partitions: Partitions,
         *,
+        wanted: RowIndices | None = None,
         values: OrderValues | None = None,
         carried: Carried | None = None,
+        line: Line | None = None,
         by_row: bool = False,
     ) -> FramedRows:
-        """Sorted rows with their frames. ``values`` are those of a frame that goes by them; ``by_row``: no two rows are
-        equal in the order."""
+        """Sorted rows with their frames, of which some are ``wanted`` (None: all). ``values`` are those of a frame that
+        goes by them; ``by_row``: no two rows are equal in the order."""
         frame = replace(self.frame, rows=True) if by_row else self.frame
-        frames: Frames = frames_of(frame, partitions, values)
-        return FramedRows(rows, rows.select(self.given.keys), partitions, frames, carried)
+        wanted = np.arange(len(rows)) if wanted is None else wanted
+        keys = rows.select(self.given.keys)
+        return FramedRows(rows, keys, partitions, frames_of(frame, partitions, values), wanted, carried, line)
 
-    def results(self, framed: FramedRows) -> tuple[pa.RecordBatch, pa.RecordBatch]:
-        """The rows with the results, and the states of their frames."""
-        states = framed.states(self.aggregates.states)
-        found = self.aggregates.results(framed.keys, states)
-        columns = dict(zip(found.schema.names, found.columns, strict=True))
-        columns |= dict(zip(self.given.schema.names, framed.rows.select(self.given.schema.names).columns, strict=True))
-        columns |= self.numbers.columns(framed)
-        ordered = [columns[each.name].cast(each.type) for each in self.schema]
-        return batch_of(ordered, self.schema, len(framed.rows)), states
+    def states(self, framed: FramedRows) -> FrameStates:
+        """The states of the frames of the rows that are wanted."""
+        return framed.states(self.aggregates.states)
 
-    def kept(self, framed: FramedRows, states: pa.RecordBatch) -> pa.RecordBatch:
-        """The state of each partition after its rows, of which the frames have these ``states``."""
-        last = take_rows(states, framed.partitions.lasts)
+    def results(self, framed: FramedRows, states: FrameStates, order: RowIndices) -> Iterator[pa.RecordBatch]:
+        """The rows that are wanted with their results, in this ``order``, in batches of limited size."""
+        numbers = self.numbers.columns(framed)
+        for part in states.parts(order):
+            which = framed.wanted[part]
+            rows = take_rows(framed.rows.select(self.given.schema.names), which)
+            found = self.aggregates.results(take_rows(framed.keys, which), states.at(part))
+            columns = dict(zip(found.schema.names, found.columns, strict=True))
+            columns |= dict(zip(rows.schema.names, rows.columns, strict=True))
+            columns |= {name: each.take(pa.array(which)) for name, each in numbers.items()}
+            yield batch_of([columns[each.name].cast(each.type) for each in self.schema], self.schema, len(which))
+
+    def kept(self, framed: FramedRows, states: FrameStates) -> pa.RecordBatch:
+        """The state of each partition after its rows, all of which are wanted."""
+        last = states.at(framed.partitions.lasts)
         columns = dict(zip(last.schema.names, last.columns, strict=True)) | self.numbers.kept(framed)
         return batch_of(carried_columns(columns, self.state_schema), self.state_schema, len(last))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,16 +12,25 @@ import pyarrow as pa
 from penstock.columns.buffers import batch_of
 from penstock.columns.equality import Flags, RowIndices, fixed_values
 from penstock.columns.hashing import Groups, take_rows
+from penstock.columns.large import narrow, widen
 from penstock.columns.ordinals import sort_columns
 from penstock.flow.operators.contract import OneInputOperator, OperatorContext
 from penstock.flow.operators.deltas import Delta, finer_hashes, whole_rows
 from penstock.flow.operators.over_frames import OrderValues, Partitions
 from penstock.flow.operators.over_functions import OverFunctions
-from penstock.flow.rows.envelope import hashes_of, weights_of
+from penstock.flow.rows.envelope import ARRIVAL, hashes_of, weights_of
 from penstock.flow.state.store import StateStore, TableSpec
 from penstock.plan.nodes import OverAggregate
 
-_ROWS, _ARRIVAL = "rows", "__arrival"
+_ROWS = "rows"
+
+
+@dataclass(frozen=True, eq=False)
+class _Results:
+    """Rows with their results, in parts, and the group of each."""
+
+    parts: Iterator[pa.RecordBatch]
+    index: RowIndices
 
 
 @dataclass(frozen=True)
@@ -61,8 +70,8 @@ class OverRowsOperator(OneInputOperator):
         groups = Groups.by_key(hashes_of(batch), rows.select(given.keys))
         if not self.keeps:
             each = np.repeat(np.arange(len(rows)), weights)
-            found, index = take_rows(rows, each), groups.index[each]
-            context.emit(self._added(self._results(found, index, np.arange(len(each)))[0]))
+            for part in self._results(take_rows(rows, each), groups.index[each], np.arange(len(each))).parts:
+                context.emit(Delta(part, np.ones(len(part), np.int64), np.zeros(len(part), np.uint64)).output())
             return
         before, index, arrivals, stored = self._before(groups, state)
         next_arrival = int(arrivals.max(initial=-1)) + 1
@@ -74,23 +83,26 @@ class OverRowsOperator(OneInputOperator):
         stays = self._remaining(groups, every, every_index, take_rows(rows, gone), groups.index[gone], -weights[gone])
         self._store(groups, every, every_index, every_arrival, stored, stays, state)
         kept = np.flatnonzero(stays)
-        old, of_old = self._results(before, index, arrivals)
-        now, of_now = self._results(take_rows(every, kept), every_index[kept], every_arrival[kept])
-        hashes = groups.hashes[np.concatenate([of_old, of_now])]
-        signs = np.repeat([-1, 1], [len(old), len(now)])
+        old = self._results(before, index, arrivals)
+        now = self._results(take_rows(every, kept), every_index[kept], every_arrival[kept])
+        hashes = groups.hashes[np.concatenate([old.index, now.index])]
+        signs = np.repeat([-1, 1], [len(old.index), len(now.index)])
+        both = pa.concat_batches([widen(part) for part in (*old.parts, *now.parts)])
         # Where a sink keeps one row of several, the last one of the order is the last, as in Flink.
-        context.emit(Delta(pa.concat_batches([old, now]), signs, hashes).cancel_out(ordered=True).output())
+        output = Delta(both, signs, hashes).cancel_out(ordered=True).output()
+        for part in narrow(output, self.schema):
+            context.emit(part)
 
     @property
     def _stored(self) -> pa.Schema:
-        return pa.schema([*self.inputs[0].value_schema, pa.field(_ARRIVAL, pa.int64())])
+        return pa.schema([*self.inputs[0].value_schema, pa.field(ARRIVAL, pa.int64())])
 
     def _before(
         self, groups: Groups, state: StateStore
     ) -> tuple[pa.RecordBatch, RowIndices, RowIndices, npt.NDArray[np.int64]]:
         """The rows that are kept of groups, the group of each, its place in the order of arrival, and its weight."""
         index, values, weights = state.multiset(_ROWS).get(groups)
-        arrivals = np.asarray(fixed_values(values.column(_ARRIVAL)), np.int64)
+        arrivals = np.asarray(fixed_values(values.column(ARRIVAL)), np.int64)
         order = np.argsort(arrivals, kind="stable")
         given = self.inputs[0]
         found = values.select(given.value_schema.names)
@@ -138,16 +150,15 @@ class OverRowsOperator(OneInputOperator):
         hashes, keys = groups.hashes[index[which]], take_rows(groups.keys, index[which])
         table.add(hashes, keys, batch_of(values, self._stored, len(which)), change[which])
 
-    def _results(
-        self, rows: pa.RecordBatch, index: RowIndices, arrivals: RowIndices
-    ) -> tuple[pa.RecordBatch, RowIndices]:
-        """The rows with their results, by partition and in order, and the group of each."""
+    def _results(self, rows: pa.RecordBatch, index: RowIndices, arrivals: RowIndices) -> _Results:
+        """The rows with their results, by partition and in order."""
         by = sort_columns(rows, self.functions.order)
         order = np.lexsort([arrivals, *by[::-1], index])
         partitions = Partitions.from_rows(index[order], [each[order] for each in by])
         ordered = take_rows(rows, order)
-        found, _ = self.functions.results(self.functions.framed(ordered, partitions, values=self._values(ordered)))
-        return found, index[order]
+        framed = self.functions.framed(ordered, partitions, values=self._values(ordered))
+        states = self.functions.states(framed)
+        return _Results(self.functions.results(framed, states, np.arange(len(rows))), index[order])
 
     def _values(self, rows: pa.RecordBatch) -> OrderValues | None:
         frame = self.functions.frame
@@ -155,7 +166,3 @@ class OverRowsOperator(OneInputOperator):
             return None
         (by,) = self.functions.order
         return OrderValues.from_column(rows.column(by.name), by)
-
-    @staticmethod
-    def _added(rows: pa.RecordBatch) -> pa.RecordBatch:
-        return Delta(rows, np.ones(len(rows), np.int64), np.zeros(len(rows), np.uint64)).output()

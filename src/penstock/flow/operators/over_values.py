@@ -5,6 +5,7 @@ They have the columns of the states of groups, so that results come from them as
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,16 +16,20 @@ import pyarrow.compute as pc
 
 from penstock.columns.buffers import batch_of
 from penstock.columns.equality import Flags, RowIndices, fixed_values
-from penstock.columns.frames import different_sums, frame_least, frame_sums
+from penstock.columns.frames import appearances, different_sums, frame_least, frame_sums
 from penstock.columns.hashing import Groups, Hashes, key_hashes, take_rows
 from penstock.columns.ordinals import ordinals, valid_of
 from penstock.columns.sums import ranges
 from penstock.columns.wide_decimals import add_limbs, limbs_of, wide_column
-from penstock.flow.operators.accumulators import VALUE, Accumulators, check_sums, counts_of, sum_type
+from penstock.flow.operators.accumulators import ORDERED, Accumulators, check_sums, counts_of, sum_type
 from penstock.flow.operators.deltas import finer_hashes, select_groups
 from penstock.flow.operators.group_states import ROWS, GroupStates
 from penstock.flow.operators.over_frames import Frames, Partitions
+from penstock.flow.rows.envelope import VALUE
 from penstock.flow.state.store import Tables
+
+#: How many bytes the lists of a part have about, and how many an element has beside its own.
+_MOST_BYTES, _ELEMENT = 1 << 26, 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,38 +43,57 @@ class Carried:
 
 
 @dataclass(frozen=True, eq=False)
+class Line:
+    """Of rows of partitions of which only the last ones are kept: the place of each among all of its partition, and its
+    time; and by argument of DISTINCT, the place where its value appeared, below 0 where that is not known yet. A value
+    that comes again while it is in the frame stays where it is, as in Flink."""
+
+    places: RowIndices
+    times: RowIndices
+    appeared: dict[str, RowIndices]
+
+
+@dataclass(frozen=True, eq=False)
 class FramedRows:
     """Sorted ``rows`` with the ``keys`` of each one's partition, and their frames, which with ``carried`` all begin
-    where their partition does."""
+    where their partition does. Results are made of the rows that are ``wanted``, in ascending order."""
 
     rows: pa.RecordBatch
     keys: pa.RecordBatch
     partitions: Partitions
     frames: Frames
+    wanted: RowIndices
     carried: Carried | None = None
+    line: Line | None = None
 
-    def states(self, given: GroupStates) -> pa.RecordBatch:
-        """The state of each row's frame."""
-        schema, count = given.schema, len(self.rows)
-        rows = self._members(np.ones(count, np.bool_))
-        columns = {ROWS: pa.array(rows.counts(self._old(ROWS)))}
+    def states(self, given: GroupStates) -> FrameStates:
+        """The state of the frame of each row that is wanted."""
+        rows = self._members(np.ones(len(self.rows), np.bool_))
+        columns, lists = {ROWS: pa.array(rows.counts(self._old(ROWS)))}, {}
         for each in given.accumulators:
-            columns |= self._columns(each)
-        return batch_of([columns[name].cast(schema.field(name).type) for name in schema.names], schema, count)
+            members = self._members_of(each)
+            columns |= self._columns(each, members)
+            if "VALUES" in each.needs:
+                name = each.column("VALUES")
+                lists[name] = members.lists(each.values(self.rows), self._old(name))
+        return FrameStates(given.schema, len(self.wanted), columns, lists)
 
-    def _columns(self, given: Accumulators) -> dict[str, pa.Array]:
-        count = len(self.rows)
-        counted = given.effective_weights(self.rows, np.ones(count, np.int64)) != 0
+    def _members_of(self, given: Accumulators) -> _Members:
+        """The rows that an argument counts."""
+        counted = given.effective_weights(self.rows, np.ones(len(self.rows), np.int64)) != 0
         members = self._members(counted)
-        if given.argument.distinct:
-            members = self._distinct(given, members)
+        return self._distinct(given, members) if given.argument.distinct else members
+
+    def _columns(self, given: Accumulators, members: _Members) -> dict[str, pa.Array]:
+        """The columns of an argument, except lists."""
         values, found = given.values(self.rows), {}
-        for need in sorted(given.needs):
+        for need in sorted(given.needs - {"VALUES"}):
             name = given.column(need)
             found[name] = members.column(need, values, self._old(name))
             if need == "SUM" and given.strict and pa.types.is_integer(sum_type(given.type)):
                 nearly = members.sums(values.cast(pa.float64(), safe=False), self._as_float(name))
-                check_sums(found[name], np.asarray(fixed_values(nearly)), self.keys, name)
+                keys = take_rows(self.keys, self.wanted)
+                check_sums(found[name], np.asarray(fixed_values(nearly)), keys, name)
         return found
 
     def _as_float(self, name: str) -> pa.Array | None:
@@ -81,12 +105,12 @@ class FramedRows:
 
     def _members(self, counted: Flags) -> _Members:
         """The rows that count; in front of each partition, what is carried, as a row of its own."""
-        starts, ends = self.frames.starts, self.frames.ends
+        starts, ends = self.frames.starts[self.wanted], self.frames.ends[self.wanted]
         if self.carried is None:
             return _Members(counted, np.arange(len(counted)), None, starts, ends)
         index, firsts = self.partitions.index, self.partitions.firsts
-        slots = np.arange(len(index)) + index + 1
-        return _Members(counted, slots, firsts + np.arange(len(firsts)), starts + index, ends + index + 1)
+        slots, of = np.arange(len(index)) + index + 1, index[self.wanted]
+        return _Members(counted, slots, firsts + np.arange(len(firsts)), starts + of, ends + of + 1)
 
     def _distinct(self, given: Accumulators, members: _Members) -> _Members:
         """The rows with values that count once in each frame."""
@@ -102,12 +126,22 @@ class FramedRows:
         before = np.concatenate([[-1], places[:-1]])
         before[pairs.starts] = -1
         previous[places] = before
-        if self.carried is None and not (self.frames.starts == self.partitions.starts).all():
-            return replace(members, previous=previous)
+        running = self.line is None and (self.frames.starts == self.partitions.starts).all()
+        if self.carried is None and not running:
+            return replace(members, previous=previous, appeared=self._appeared(given, previous))
         new = members.counted & (previous < 0)
         if self.carried is not None:
             new[rows] &= ~self._known(given, pairs)[pairs.index]
         return replace(members, counted=new)
+
+    def _appeared(self, given: Accumulators, previous: RowIndices) -> RowIndices | None:
+        """Where the value of each row appeared, which is noted from now on."""
+        if self.line is None or not given.needs & ORDERED:
+            return None
+        known = self.line.appeared.get(str(given.argument), np.full(len(previous), -1, np.int64))
+        found = appearances(known, previous, self.frames.starts, self.line.places)
+        self.line.appeared[str(given.argument)] = found
+        return found
 
     def _hashes(self, index: RowIndices) -> Hashes:
         if self.carried is not None:
@@ -126,10 +160,36 @@ class FramedRows:
 
 
 @dataclass(frozen=True, eq=False)
+class FrameStates:
+    """The states of the frames of ``count`` rows. ``lists`` are made when they are asked for: those of all frames may
+    be larger than the rows by far, and than what one column can hold."""
+
+    schema: pa.Schema
+    count: int
+    columns: Mapping[str, pa.Array]
+    lists: Mapping[str, _Lists]
+
+    def at(self, which: RowIndices) -> pa.RecordBatch:
+        """The states of some of the frames, in any order."""
+        columns = {name: each.take(pa.array(which)) for name, each in self.columns.items()}
+        columns |= {name: each.at(which) for name, each in self.lists.items()}
+        ordered = [columns[each.name].cast(each.type) for each in self.schema]
+        return batch_of(ordered, self.schema, len(which))
+
+    def parts(self, order: RowIndices) -> Sequence[RowIndices]:
+        """The frames in this order, in parts whose lists have no more than some 64 MB, except where one frame has."""
+        if not self.lists or not len(order):
+            return [order]
+        sizes = np.sum([each.sizes for each in self.lists.values()], axis=0)[order]
+        number = (np.cumsum(sizes) - sizes) // _MOST_BYTES
+        return np.split(order, np.flatnonzero(np.diff(number)) + 1)
+
+
+@dataclass(frozen=True, eq=False)
 class _Members:
     """Which rows are ``counted``, at the positions ``slots``, and frames over these positions. What is carried into
     each partition is at the ``carriers``; None if nothing is. Where there are ``previous`` rows with equal values, a
-    row counts in the frames that begin behind that one."""
+    row counts in the frames that begin behind that one. Where values ``appeared`` at places, their order is that."""
 
     counted: Flags
     slots: RowIndices
@@ -137,6 +197,7 @@ class _Members:
     starts: RowIndices
     ends: RowIndices
     previous: RowIndices | None = None
+    appeared: RowIndices | None = None
 
     @property
     def size(self) -> int:
@@ -149,12 +210,10 @@ class _Members:
             return pa.array(self.counts(old))
         if need == "SUM":
             return self.sums(values.cast(sum_type(values.type), safe=False), old)
-        if need == "VALUES":
-            return self.lists(values, old)
         every, counted = self._spread_column(values, old), self._flags(old)
-        if need in ("MIN", "MAX"):
-            order = ordinals(every)
-            found = frame_least(~order if need == "MAX" else order, counted, self.starts, self.ends)
+        if need in ("MIN", "MAX") or self.appeared is not None:
+            order = ordinals(every) if need in ("MIN", "MAX") or self.appeared is None else self.appeared
+            found = frame_least(~order if need in ("MAX", "LAST") else order, counted, self.starts, self.ends)
         else:
             found = self._end(counted, last=need == "LAST")
         return every.take(pa.array(found, mask=found < 0))
@@ -187,7 +246,7 @@ class _Members:
             return different_sums(counting, self.counted, self.previous, self.starts, self.ends)
         return frame_sums(self._spread(counting, kept), *self._bounds)
 
-    def lists(self, values: pa.Array, old: pa.Array | None) -> pa.ListArray:
+    def lists(self, values: pa.Array, old: pa.Array | None) -> _Lists:
         """The values of frames as lists, behind those that are carried."""
         slots = self.slots[self.counted]
         elements = values.take(pa.array(np.flatnonzero(self.counted)))
@@ -198,14 +257,7 @@ class _Members:
             order = np.argsort(slots, kind="stable")
             slots, elements = slots[order], elements.take(pa.array(order))
         first, last = np.searchsorted(slots, self.starts), np.searchsorted(slots, self.ends)
-        sizes = last - first
-        places = ranges(first, sizes)
-        if self.previous is not None:
-            frame = np.repeat(np.arange(len(sizes)), sizes)
-            once = self.previous[slots[places]] < self.starts[frame]
-            places, sizes = places[once], np.bincount(frame[once], minlength=len(sizes))
-        offsets = np.concatenate([[0], np.cumsum(sizes)])
-        return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), elements.take(pa.array(places)))
+        return _Lists(self, slots, elements, first, last)
 
     @property
     def _bounds(self) -> tuple[RowIndices, RowIndices]:
@@ -240,3 +292,40 @@ class _Members:
         places[self.carriers] = np.arange(len(old))
         places[self.slots] = len(old) + np.arange(len(values))
         return pa.concat_arrays([old, values]).take(pa.array(places))
+
+
+@dataclass(frozen=True, eq=False)
+class _Lists:
+    """The ``elements``, at the positions ``slots``, and those of each frame, from the ``firsts`` to the ``lasts``
+    (exclusive)."""
+
+    members: _Members
+    slots: RowIndices
+    elements: pa.Array
+    firsts: RowIndices
+    lasts: RowIndices
+
+    @property
+    def sizes(self) -> npt.NDArray[np.int64]:
+        """The bytes of each frame's list, about: no less than a text of its elements has."""
+        kind = self.elements.type
+        if pa.types.is_string(kind) or pa.types.is_binary(kind):
+            widths = np.asarray(pc.fill_null(pc.binary_length(self.elements), 0), np.int64) + _ELEMENT
+        else:
+            widths = np.full(len(self.elements), _ELEMENT + self.elements.nbytes // max(1, len(self.elements)))
+        before = np.concatenate([[0], np.cumsum(widths)])
+        return np.asarray(before[self.lasts] - before[self.firsts], np.int64)
+
+    def at(self, which: RowIndices) -> pa.ListArray:
+        """The lists of some of the frames."""
+        sizes = self.lasts[which] - self.firsts[which]
+        places = ranges(self.firsts[which], sizes)
+        if self.members.previous is not None:
+            frame = np.repeat(np.arange(len(sizes)), sizes)
+            once = self.members.previous[self.slots[places]] < self.members.starts[which][frame]
+            places, frame = places[once], frame[once]
+            sizes = np.bincount(frame, minlength=len(sizes))
+            if self.members.appeared is not None:
+                places = places[np.lexsort((self.members.appeared[self.slots[places]], frame))]
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), self.elements.take(pa.array(places)))

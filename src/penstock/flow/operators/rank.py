@@ -18,15 +18,13 @@ from penstock.columns.sums import sums
 from penstock.flow.operators.contract import Input, OneInputOperator, OperatorContext
 from penstock.flow.operators.deltas import Delta, finer_hashes, select_groups, whole_rows
 from penstock.flow.operators.node_operators import NodeOperator
-from penstock.flow.rows.envelope import hashes_of, weights_of
+from penstock.flow.rows.envelope import ARRIVAL, hashes_of, weights_of
 from penstock.flow.state.store import StateStore, TableSpec
 from penstock.plan.nodes import Rank, Ranking, SortColumn
 from penstock.types import arrow_schema
 
 Weights: TypeAlias = npt.NDArray[np.int64]
 _TOP, _REST = "first rows", "other rows"
-#: The column with the order of arrival of a row among those of its key, in a table whose rows are only added.
-_ARRIVAL = "__arrival"
 
 
 @dataclass(frozen=True)
@@ -77,7 +75,7 @@ class RankOperator(OneInputOperator):
         (given,) = self.inputs
         if self.retracts:
             return tuple(TableSpec(each, given.key_schema, given.value_schema, "multiset") for each in (_TOP, _REST))
-        values = pa.schema([*given.value_schema, pa.field(_ARRIVAL, pa.int64())])
+        values = pa.schema([*given.value_schema, pa.field(ARRIVAL, pa.int64())])
         return (TableSpec(_TOP, given.key_schema, values, "multiset"),)
 
     def process(self, inputs: Sequence[pa.RecordBatch], context: OperatorContext) -> None:
@@ -103,7 +101,7 @@ class RankOperator(OneInputOperator):
         if (weights != 1).any():
             repeated = np.repeat(np.arange(len(weights)), weights)
             rows, new = take_rows(rows, repeated), new[repeated]
-        arrived = np.asarray(values.column(_ARRIVAL).to_numpy(), np.int64)
+        arrived = np.asarray(values.column(ARRIVAL).to_numpy(), np.int64)
         newest = np.full(len(groups), -1, np.int64)
         np.maximum.at(newest, index, arrived)
         order = np.argsort(new, kind="stable")
@@ -112,7 +110,7 @@ class RankOperator(OneInputOperator):
         came[order] = np.arange(len(new)) - starts[new[order]]
         arrival = np.concatenate([arrived, newest[new] + 1 + came])
         stored = whole_rows(given, take_rows(groups.keys, index), values)
-        both = pa.concat_batches([stored, rows]).append_column(_ARRIVAL, pa.array(arrival))
+        both = pa.concat_batches([stored, rows]).append_column(ARRIVAL, pa.array(arrival))
         of = np.concatenate([index, new])
         pool = Pool(
             both, groups, of, _flags(len(index), len(new)), _flags(0, len(of)), 1 - _flags(len(index), len(new))

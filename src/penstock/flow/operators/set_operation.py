@@ -48,6 +48,9 @@ class SetOperator(Operator):
         counts = pa.schema([pa.field(_LEFT, pa.int64()), pa.field(_RIGHT, pa.int64())])
         return (TableSpec(_ROWS, self.schema, counts, "keyed", exact=True),)
 
+    def keys_of(self, rows: pa.RecordBatch, given: Input) -> Sequence[pa.Array]:
+        return [rows.column(at) for at in range(len(given.keys))]
+
     def process(self, inputs: Sequence[pa.RecordBatch], context: OperatorContext) -> None:
         left, right = (Delta.from_batch(*each) for each in zip(inputs, self.inputs, strict=True))
         rows = pa.concat_batches([left.rows, right.rows.rename_columns(self.schema.names)])

@@ -17,15 +17,13 @@ from penstock.flow.operators.contract import Input, OneInputOperator, OperatorCo
 from penstock.flow.operators.deltas import Delta, concat_columns
 from penstock.flow.operators.node_operators import NodeOperator
 from penstock.flow.operators.timers import parts_of
-from penstock.flow.rows.envelope import hashes_of, weights_of
+from penstock.flow.rows.envelope import ARRIVAL, hashes_of, weights_of
 from penstock.flow.state.store import StateStore, TableSpec
-from penstock.flow.time.watermarks import NEVER, millis_of
+from penstock.flow.time.watermarks import NEVER, Clock, millis_of
 from penstock.plan.nodes import Sort, SortColumn, TemporalSort
 from penstock.types import arrow_schema
 
 _WAITING, _PASSED = "waiting rows", "passed"
-#: When a row came, among all rows.
-_ARRIVAL = "__arrival"
 #: The event time of the last row that was given, and how many rows have come.
 _POSITION = pa.schema([pa.field("time", pa.int64()), pa.field("arrived", pa.int64())])
 
@@ -92,27 +90,27 @@ class TemporalSortOperator(OneInputOperator):
         every = concat_columns(parts, _arriving(self.schema), len(rows) + sum(map(len, waiting)))
         for each in due:
             state.drop(each)
-        given = self._given(every, hashes[0], state, clock.after)
+        given = self._given(every, hashes[0], state, clock)
         latest = max([last, *millis_of(given.column(self.time))[0][-1:].tolist()])
         values = batch_of([pa.array([each]) for each in (latest, arrived + len(rows))], _POSITION, 1)
         state.keyed(_PASSED).put(owner, values, np.ones(1, np.bool_))
         context.count_late(int(np.count_nonzero(~kept)))
         context.emit(_added(given))
 
-    def _given(self, rows: pa.RecordBatch, owner: np.uint64, state: StateStore, after: int) -> pa.RecordBatch:
+    def _given(self, rows: pa.RecordBatch, owner: np.uint64, state: StateStore, clock: Clock) -> pa.RecordBatch:
         """Those of the rows that the watermark has reached, in their order; the others wait."""
         times, _ = millis_of(rows.column(self.time))
-        reached = times <= after
+        reached = times <= clock.after
         live = np.flatnonzero(~reached)
         if len(live):
-            parts = parts_of(times[live], after)
+            parts = parts_of(times[live], clock)
             for each in np.unique(parts).tolist():
                 part = take_rows(rows, live[parts == each])
                 hashes: Hashes = np.full(len(part), owner)
                 keys = batch_of([], self.inputs[0].key_schema, len(part))
                 state.part(each).multiset(_WAITING).add(hashes, keys, part, np.ones(len(part), np.int64))
         given = take_rows(rows, np.flatnonzero(reached))
-        by = [times[reached], *sort_columns(given, self.order), given.column(_ARRIVAL).to_numpy()]
+        by = [times[reached], *sort_columns(given, self.order), given.column(ARRIVAL).to_numpy()]
         return take_rows(given.select(self.schema.names), np.lexsort(by[::-1]))
 
 
@@ -140,7 +138,7 @@ class BatchSortOperator(OneInputOperator):
 
 
 def _arriving(schema: pa.Schema) -> pa.Schema:
-    return pa.schema([*schema, pa.field(_ARRIVAL, pa.int64())])
+    return pa.schema([*schema, pa.field(ARRIVAL, pa.int64())])
 
 
 def _repeated(rows: pa.RecordBatch, weights: npt.NDArray[np.int64], kept: npt.NDArray[np.bool_]) -> pa.RecordBatch:

@@ -12,12 +12,15 @@ from penstock.flow.operators.deltas import concat_columns, select_groups
 from penstock.flow.rows.envelope import hashes_of
 from penstock.flow.state.segments import TableSpec
 from penstock.flow.state.store import StateStore
+from penstock.flow.time.watermarks import Clock
 from penstock.flow.time.zones import Millis
 
 #: The name of the table.
 TIMERS = "timers"
 #: The width of a part, as the share 1 / 2 ** _SHARE of its distance from the watermark.
 _SHARE = 3
+#: The longest step of a watermark that counts, in milliseconds: its first one comes from far away.
+_LONGEST = 1 << 32
 
 
 def timers_table(given: Input) -> TableSpec:
@@ -41,9 +44,11 @@ def set_timers(state: StateStore, groups: Groups, which: RowIndices, times: Mill
         state.part(time).keyed(TIMERS).put_keys(select_groups(groups, chosen))
 
 
-def parts_of(times: Millis, after: int) -> Millis:
-    """The timer part of each of these ``times``: never later than the time itself, and coarser the further away it is.
-    The watermark has reached neither."""
-    distances = times - max(after, int(times.min()) - 1)
-    widths: Millis = 1 << np.maximum(np.frexp(distances)[1].astype(np.int64) - 1 - _SHARE, 0)
-    return times // widths * widths
+def parts_of(times: Millis, clock: Clock) -> Millis:
+    """The part of each of these ``times``: never later than the time itself, and coarser the further away it is, but
+    no finer than the steps of the watermark. The watermark has reached neither."""
+    after = max(clock.after, int(times.min()) - 1)
+    step = min(max(clock.after - clock.before, 1), _LONGEST)
+    widths: Millis = 1 << np.maximum(np.frexp(times - after)[1].astype(np.int64) - 1 - _SHARE, step.bit_length() - 1)
+    found: Millis = np.maximum(times // widths * widths, after + 1)
+    return found

@@ -10,17 +10,15 @@ import pyarrow as pa
 from penstock.errors import Problem, RecordError, SchemaError
 from penstock.flow.kernels.session import UNKNOWN, Session
 from penstock.flow.kernels.vectors import Vector, true_rows, within
+from penstock.flow.rows.envelope import ONCE
 from penstock.flow.rows.expressions import Evaluator, NoKernel, UnsupportedCall, check, compile_expressions
 from penstock.plan.expressions import Call, ColumnRef, Expression, cast, rewrite, walk
-from penstock.plan.nodes import Filter, Node, Project, Scan, Sink
-from penstock.plan.scalar_functions import Varies, function_of
+from penstock.plan.nodes import Node, Scan, Sink
+from penstock.plan.scalar_functions import UserCall, varies_by_row
 from penstock.plan.walk import base, calculations
 from penstock.spi import WATERMARK, located
 from penstock.types import DataType, Field, arrow_type
 from penstock.types.casts import widens
-
-#: Columns of random values that a condition and what comes after it share begin with this.
-_ONCE = "__once_"
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +41,12 @@ class Calc:
         """Whether it needs the present watermark, as the column :data:`penstock.spi.WATERMARK`."""
         return any(WATERMARK in each.reads for each in (*self.conditions, self.items))
 
+    @property
+    def calls(self) -> bool:
+        """Whether it calls functions of the user."""
+        every = (part for each in (*self.conditions, self.items) for one in each.expressions for part in walk(one))
+        return any(isinstance(part, UserCall) for part in every)
+
     def batch(self, given: pa.RecordBatch) -> pa.RecordBatch:
         """The result for one batch. Raises RecordError for a row that cannot be computed, with the number of its
         partition and its offset if the batch has them, and without a topic."""
@@ -51,7 +55,7 @@ class Calc:
         for number, condition in enumerate(self.conditions):
             left = {name for each in (*self.conditions[number + 1 :], self.items) for name in each.reads}
             kept = [name for name in rows.schema.names if name in left or name in carried]
-            once = [f"{_ONCE}{number}_{at}" for at in range(len(condition.expressions) - 1)]
+            once = [f"{ONCE}{number}_{at}" for at in range(len(condition.expressions) - 1)]
             rows = _filter(rows, condition, kept, once)
         try:
             made = self.items.columns(rows)
@@ -111,10 +115,10 @@ class Projection:
         conditions: tuple[Expression, ...] = ()
         columns: dict[str, Expression] = {each.name: _read(below, each) for each in below.schema.fields}
         for step in calculations(node):
-            if isinstance(step, Filter):
-                conditions = (*conditions, _in_terms_of(columns, step.condition))
-            elif isinstance(step, Project):
-                columns = {item.name: _in_terms_of(columns, item.expression) for item in step.items}
+            if step.kept_if is not None:
+                conditions = (*conditions, _in_terms_of(columns, step.kept_if))
+            if step.computed is not None:
+                columns = {name: _in_terms_of(columns, each) for name, each in step.computed.items()}
         return cls(below, conditions, columns)
 
     def substitute(self, expression: Expression) -> Expression:
@@ -134,7 +138,7 @@ def calc_of_rows(
     waiting = [*rows.conditions, *columns.values()]
     for number in range(len(rows.conditions)):
         condition, *waiting = waiting
-        once = {f"{_ONCE}{number}_{at}": each for at, each in enumerate(_random_in_both(condition, waiting))}
+        once = {f"{ONCE}{number}_{at}": each for at, each in enumerate(_random_in_both(condition, waiting))}
         evaluator = compile_expressions((condition, *once.values()), schema, session)
         if isinstance(evaluator, UnsupportedCall):
             raise evaluator.error()
@@ -157,12 +161,7 @@ def _random_in_both(condition: Expression, others: Sequence[Expression]) -> list
     """The calls with another value for each row that are parts of a condition and of expressions after it: a row has
     one value of each."""
     after = {id(each) for other in others for each in walk(other)}
-    return [each for each in walk(condition) if id(each) in after and isinstance(each, Call) and _by_row(each)]
-
-
-def _by_row(call: Call) -> bool:
-    function = function_of(call)
-    return function is not None and function.varies is Varies.BY_ROW
+    return [each for each in walk(condition) if id(each) in after and isinstance(each, Call) and varies_by_row(each)]
 
 
 def _with_columns(expression: Expression, columns: Mapping[int, ColumnRef]) -> Expression:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from penstock.errors import RecordError
 from penstock.plan.functions import BatchFunction, OpenFunction
-from penstock.plan.nodes import MapRows
+from penstock.plan.nodes import MapRows, Node
 from penstock.spi import Task, located
 from penstock.types import arrow_schema
 from penstock.types.arrow import python_values
@@ -29,6 +29,11 @@ class FunctionStage:
     given: tuple[str, ...]
     #: Of the columns that the function makes.
     schema: pa.Schema
+
+    @property
+    def calls(self) -> bool:
+        """Whether it calls functions of the user: always."""
+        return True
 
     @classmethod
     def from_node(cls, node: MapRows) -> FunctionStage:
@@ -54,6 +59,14 @@ class FunctionStage:
         every = len(origin) == batch.num_rows and bool((origin == np.arange(batch.num_rows)).all())
         taken = [batch.column(name) if every else batch.column(name).take(pa.array(origin)) for name in carried]
         return pa.RecordBatch.from_arrays([*arrays, *taken], names=[*self.schema.names, *carried])
+
+
+class BatchTransform(Protocol):
+    """Work on rows that needs no state."""
+
+    def batch(self, given: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows that it makes of a batch."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,3 +140,8 @@ def beside(
     made = order >= len(staying)
     index = pa.array(order - len(staying), pa.int64(), mask=~made)
     return [each.take(index) for each in arrays], rows[order], made
+
+
+def function_stage(node: Node) -> FunctionStage | None:
+    """The call of a node that is a function in Python; None for any other."""
+    return FunctionStage.from_node(node) if isinstance(node, MapRows) else None

@@ -1,4 +1,4 @@
-"""The columns that rows between operators have beside those of their node."""
+"""The columns that rows between operators, and in their state, have beside those of their node."""
 
 from __future__ import annotations
 
@@ -8,15 +8,23 @@ import pyarrow as pa
 
 from penstock.columns.equality import RowIndices, fixed_values
 from penstock.columns.hashing import Hashes
-from penstock.spi import KIND
-
-__all__ = ["ARRIVED", "HASH", "KIND", "WEIGHT", "arrivals_of", "hashes_of", "weights_of"]
+from penstock.spi import own_name
 
 #: How often a row is added (or, below 0, retracted), and the hash of its keys: int64 and uint64.
-WEIGHT, HASH = "__weight", "__hash"
+WEIGHT, HASH = own_name("weight"), own_name("hash")
 #: The int64 column of rows that go to an operator whose result depends on the order of arrival, where it would be lost:
 #: the place of the row that caused the change among those of its batch.
-ARRIVED = "__arrived"
+ARRIVED = own_name("arrived")
+#: Of rows that are kept: when they came, among all rows of their key, and their time in milliseconds; how many rows of
+#: the other side of a join they match.
+ARRIVAL, TIME, MATCHES = own_name("arrival"), own_name("time"), own_name("matches")
+#: Of sessions: where they begin and end, and when their next row comes.
+START, END, NEXT = own_name("start"), own_name("end"), own_name("next")
+#: Of values that are kept of groups, and of groups where rows come from: the value; the end of their slice of time.
+VALUE, SLICE = own_name("value"), own_name("slice")
+#: Where the names of several columns begin: of states of groups where rows come from, of random values that a condition
+#: and what is computed after it both have, and of the places where values of DISTINCT appeared.
+STATE, ONCE, APPEARED = own_name("state "), own_name("once "), own_name("appeared ")
 
 
 def weights_of(batch: pa.RecordBatch) -> npt.NDArray[np.int64]:

@@ -13,6 +13,7 @@ from penstock.columns.equality import list_parts
 from penstock.columns.hashing import take_rows
 from penstock.columns.ordinals import valid_of
 from penstock.columns.sums import ranges
+from penstock.flow.rows.row_works import RowWork
 from penstock.plan.nodes import Unnest
 from penstock.types import ArrayType, MapType, RowType, arrow_schema
 
@@ -84,3 +85,6 @@ def _with_empty(
     order = np.argsort(all_rows, kind="stable")
     nothing = np.full(len(empty), -1)
     return all_rows[order], np.concatenate([places, nothing])[order], np.concatenate([numbers, nothing])[order]
+
+
+UNNEST = RowWork(Unnest, lambda node, _: Unnester.from_node(node))

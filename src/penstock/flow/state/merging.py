@@ -27,14 +27,14 @@ def merge_segments(segments: Sequence[Segment], spec: TableSpec, *, oldest: bool
 
 def sum_weights(whole: Segment) -> Segment:
     """The rows of a multiset with the sums of their weights, each once."""
-    order, begins = runs_of(whole.hashes, whole.row_hashes, whole.identity)
+    order, begins = runs_of(whole.hashes, whole.second, whole.identity)
     weights = np.add.reduceat(whole.marks.to_numpy()[order], np.flatnonzero(begins))
     kept = np.flatnonzero(weights)
     return whole.with_marks(order[begins][kept], weights[kept])
 
 
 def _newest(whole: Segment, oldest: bool, since: int) -> Segment:
-    second = whole.row_hashes if whole.spec.kind == "multiset" else None
+    second = whole.second if whole.spec.has_second else None
     order, begins = runs_of(whole.hashes, second, whole.identity)
     kept = order[begins]
     if oldest:

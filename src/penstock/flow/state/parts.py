@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from penstock.flow.state.ordered import OrderedState
 from penstock.flow.state.segments import SegmentReader, SegmentRef, TableSpec
-from penstock.flow.state.tables import KeyedState, MultisetState
+from penstock.flow.state.tables import KeyedState, MultisetState, Table
 
 _MARK = "@"
 
@@ -34,6 +35,16 @@ def part_of(stored: str) -> tuple[str, int] | None:
     return (name, int(time)) if mark and time.lstrip("-").isdecimal() else None
 
 
+_KINDS: Mapping[str, type[Table]] = {"keyed": KeyedState, "ordered": OrderedState, "multiset": MultisetState}
+
+
+def open_table(
+    spec: TableSpec, refs: Sequence[SegmentRef], reader: SegmentReader, since: int = 0, *, last: bool = False
+) -> Table:
+    """The table of these segments."""
+    return _KINDS[spec.kind](spec, refs, reader, since, last=last)
+
+
 class Parts:
     """The parts of one operator's tables for one range of hashes."""
 
@@ -47,23 +58,22 @@ class Parts:
     ):
         self._specs = {spec.name: spec for spec in specs if spec.parted}
         self._reader = reader
-        self._tables: dict[tuple[str, int], KeyedState | MultisetState] = {}
+        self._tables: dict[tuple[str, int], Table] = {}
         for stored, segments in refs.items():
             found = part_of(stored)
             own = [part for ref in segments if (part := ref.within(low, high))]
             if found is not None and found[0] in self._specs and own:
                 self._tables[found] = self._made(found[0], own)
 
-    def _made(self, name: str, refs: Sequence[SegmentRef]) -> KeyedState | MultisetState:
-        spec = self._specs[name]
-        return KeyedState(spec, refs, self._reader) if spec.kind == "keyed" else MultisetState(spec, refs, self._reader)
+    def _made(self, name: str, refs: Sequence[SegmentRef]) -> Table:
+        return open_table(self._specs[name], refs, self._reader)
 
     def known(self, stored: str) -> bool:
         """Whether a name in manifests is that of a part."""
         found = part_of(stored)
         return found is not None and found[0] in self._specs
 
-    def table(self, name: str, time: int) -> KeyedState | MultisetState:
+    def table(self, name: str, time: int) -> Table:
         """A part, empty if there is none. Raises KeyError for a table without parts."""
         if (name, time) not in self._tables:
             self._tables[name, time] = self._made(name, ())
@@ -78,7 +88,7 @@ class Parts:
         for name in self._specs:
             self._tables.pop((name, time), None)
 
-    def named(self) -> dict[str, KeyedState | MultisetState]:
+    def named(self) -> dict[str, Table]:
         """The parts by their names in manifests."""
         return {f"{name}{_MARK}{time}": table for (name, time), table in self._tables.items()}
 

@@ -1,10 +1,10 @@
 """Segments: immutable sorted tables of state, several of which share a file.
 
 A segment is an Arrow IPC stream of one batch: ``__hash`` (uint64, ascending), for multisets ``__row`` (uint64, the hash
-of the values, ascending within a hash), the columns of the key as ``key.<name>`` and of the value as ``value.<name>``,
-for tables with times ``__seen`` (int64, when the row was last written, in milliseconds since the epoch), and
-``__present`` (bool, keyed) or ``__weight`` (int64, multiset). It is not compressed, so that it is read where it is
-mapped into memory. The index of its hashes follows it.
+of the values, ascending within a hash), for ordered tables ``__row`` (uint64, the place of the row, likewise), the
+columns of the key as ``key.<name>`` and of the value as ``value.<name>``, for tables with times ``__seen`` (int64, when
+the row was last written, in milliseconds since the epoch), and ``__weight`` (int64, multiset) or ``__present`` (bool,
+others). It is not compressed, so that it is read where it is mapped into memory. The index of its hashes follows it.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from penstock.columns.hashing import Hashes
 from penstock.columns.index import HashIndex
 from penstock.errors import CheckpointError
 from penstock.flow.state.storage import Storage, Write
+from penstock.spi import bare_name, is_own_name, own_name
 
 #: Of the layout above, the hashes and the references.
 VERSION = 1
@@ -37,18 +38,18 @@ _WIDE = 256
 #: One more than the greatest hash.
 END = 1 << 64
 
-Kind: TypeAlias = Literal["keyed", "multiset"]
+Kind: TypeAlias = Literal["keyed", "ordered", "multiset"]
 
 
 @dataclass(frozen=True)
 class TableSpec:
-    """A table of an operator's state: its name, its key and value columns, and whether a key has one row (``keyed``) or
-    rows with weights (``multiset``). ``exact``: no value columns may be added to it; a keyed one may lose some.
-    ``timed``: the time of its last writing is kept with each row. With ``ttl_ms`` rows that were not written for that
-    long have expired; ``side`` is the number of the operator's input whose time to live they have, None if they stay
-    until the operator deletes them. ``parted``: there is such a table for each of several times
-    (:mod:`penstock.flow.state.parts`). ``names`` has, by a column's name, its name in the segments where that differs:
-    it had another when the first segments were written."""
+    """A table of an operator's state: its name, its key and value columns, and whether a key has one row (``keyed``),
+    rows at places in an order (``ordered``), or rows with weights (``multiset``). ``exact``: no value columns may be
+    added to it; a keyed one may lose some. ``timed``: the time of its last writing is kept with each row. With
+    ``ttl_ms`` rows that were not written for that long have expired; ``side`` is the number of the operator's input
+    whose time to live they have, None if they stay until the operator deletes them. ``parted``: there is such a table
+    for each of several times (:mod:`penstock.flow.state.parts`). ``names`` has, by a column's name, its name in the
+    segments where that differs: it had another when the first segments were written."""
 
     name: str
     key: pa.Schema
@@ -64,29 +65,40 @@ class TableSpec:
     @property
     def replaces(self) -> bool:
         """Whether the newest row is the valid one. Else weights add up."""
-        return self.kind == "keyed" or self.timed
+        return self.kind != "multiset" or self.timed
+
+    @property
+    def has_second(self) -> bool:
+        """Whether rows of a key are told apart by a second number."""
+        return self.kind != "keyed"
 
     def living(self, ttl_ms: int | None) -> TableSpec:
         """The table with that time to live; None for one that keeps its rows."""
         return replace(self, timed=ttl_ms is not None, ttl_ms=ttl_ms)
 
     def stored(self, names: Sequence[str]) -> list[str]:
-        """The names of columns in the segments."""
+        """The names of columns in the segments. Those of penstock's own begin with two underscores there: a user's
+        column that has the name of one of them gets another."""
         known = dict(self.names)
-        return [known.get(each, each) for each in names]
+        own = {each: f"__{bare_name(each)}" for each in (*self.key.names, *self.value.names) if is_own_name(each)}
+        taken = set(own.values())
+        found = []
+        for each in names:
+            name = known.get(each, each)
+            found.append(own.get(each) or (own_name(name) if name in taken else name))
+        return found
 
     def schema(self) -> pa.Schema:
         """The columns of its segments."""
-        keyed = self.kind == "keyed"
         keys, values = (self.stored(each.names) for each in (self.key, self.value))
         return pa.schema(
             [
                 pa.field(HASH, pa.uint64()),
-                *([] if keyed else [pa.field(ROW, pa.uint64())]),
+                *([pa.field(ROW, pa.uint64())] if self.has_second else []),
                 *(pa.field(_KEY + name, field.type) for name, field in zip(keys, self.key, strict=True)),
                 *(pa.field(_VALUE + name, field.type) for name, field in zip(values, self.value, strict=True)),
                 *([pa.field(SEEN, pa.int64())] if self.timed else []),
-                pa.field(PRESENT, pa.bool_()) if keyed else pa.field(WEIGHT, pa.int64()),
+                pa.field(WEIGHT, pa.int64()) if self.kind == "multiset" else pa.field(PRESENT, pa.bool_()),
             ]
         )
 
@@ -175,8 +187,8 @@ class Segment:
         return cls(rows.column(0).to_numpy(), rows, spec)
 
     @property
-    def row_hashes(self) -> Hashes:
-        """The hashes of the values of a multiset."""
+    def second(self) -> Hashes:
+        """The hashes of the values of a multiset, or the places of the rows of an ordered table."""
         found: Hashes = self.rows.column(1).to_numpy()
         return found
 
@@ -187,18 +199,18 @@ class Segment:
 
     @cached_property
     def keys(self) -> Sequence[pa.Array]:
-        first = 1 if self.spec.kind == "keyed" else 2
+        first = 2 if self.spec.has_second else 1
         return tuple(self.rows.columns[first : first + len(self.spec.key)])
 
     @cached_property
     def values(self) -> Sequence[pa.Array]:
-        first = (1 if self.spec.kind == "keyed" else 2) + len(self.spec.key)
+        first = (2 if self.spec.has_second else 1) + len(self.spec.key)
         return tuple(self.rows.columns[first : first + len(self.spec.value)])
 
     @property
     def identity(self) -> Sequence[pa.Array]:
-        """The columns that no two rows have in common: the key, and the values of a multiset."""
-        return self.keys if self.spec.kind == "keyed" else (*self.keys, *self.values)
+        """The columns that no two rows, or none of one place, have in common: the key, and the values of a multiset."""
+        return (*self.keys, *self.values) if self.spec.kind == "multiset" else self.keys
 
     @property
     def seen(self) -> npt.NDArray[np.int64]:

@@ -8,12 +8,22 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 
 from penstock.errors import CheckpointError
-from penstock.flow.state.parts import Parts, PartStore, Tables
+from penstock.flow.state.ordered import OrderedState
+from penstock.flow.state.parts import Parts, PartStore, Tables, open_table
 from penstock.flow.state.segments import END, SegmentReader, SegmentRef, SegmentWriter, TableSpec
 from penstock.flow.state.storage import LocalStorage, Storage
-from penstock.flow.state.tables import KeyedState, MultisetState
+from penstock.flow.state.tables import KeyedState, MultisetState, Table
 
-__all__ = ["KeyedState", "MultisetState", "PartStore", "SegmentRef", "StateStore", "TableSpec", "Tables"]
+__all__ = [
+    "KeyedState",
+    "MultisetState",
+    "OrderedState",
+    "PartStore",
+    "SegmentRef",
+    "StateStore",
+    "TableSpec",
+    "Tables",
+]
 
 
 class StateStore:
@@ -46,15 +56,14 @@ class StateStore:
         self._low, self._high = low, high
         self._prefix = prefix
         reader = SegmentReader(storage, uid, now_ms)
-        self._tables: dict[str, KeyedState | MultisetState] = {}
+        self._tables: dict[str, Table] = {}
         self._parts = Parts(specs, refs, low, high, reader)
         for spec in specs:
             if spec.parted:
                 continue
             own = [part for ref in refs.get(spec.name, ()) if (part := ref.within(low, high))]
-            kind = KeyedState if spec.kind == "keyed" else MultisetState
             since = 0 if spec.ttl_ms is None else now_ms - spec.ttl_ms
-            self._tables[spec.name] = kind(spec, own, reader, since, last=last)
+            self._tables[spec.name] = open_table(spec, own, reader, since, last=last)
         unknown = [
             name for name, stored in refs.items() if stored and name not in self._tables and not self._parts.known(name)
         ]
@@ -77,7 +86,7 @@ class StateStore:
         """Empty tables that are not kept: the state of one batch alone."""
         return cls(LocalStorage(""), specs, {}, 0, END, "", last=True)
 
-    def table(self, name: str) -> KeyedState | MultisetState:
+    def table(self, name: str) -> Table:
         """The table of that name. Raises KeyError."""
         return self._tables[name]
 
@@ -85,6 +94,13 @@ class StateStore:
         """The table of that name with one row per key. Raises KeyError."""
         table = self._tables[name]
         if not isinstance(table, KeyedState):
+            raise KeyError(name)
+        return table
+
+    def ordered(self, name: str) -> OrderedState:
+        """The table of that name with rows at places in an order. Raises KeyError."""
+        table = self._tables[name]
+        if not isinstance(table, OrderedState):
             raise KeyError(name)
         return table
 

@@ -23,12 +23,12 @@ from penstock.flow.state.segments import END, Segment, SegmentReader, SegmentRef
 
 
 class Table:
-    """What keyed states and multisets share: their segments, newest first, and the change of this batch. It may be
+    """What all tables share: their segments, newest first, and the change of this batch. It may be
     written several times in a batch, sees what was written, and adds one segment.
 
     Rows of a table with times (:attr:`TableSpec.timed`) that were last written at ``since`` or before are gone. Where a
-    keyed table had no times before, its rows live from this batch on. What is written to a table of the ``last`` batch
-    is put together only if it is read.
+    table had no times before, unless it is a multiset, its rows live from this batch on. What is written to a table of
+    the ``last`` batch is put together only if it is read.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class Table:
     ):
         self.spec = spec
         self._last = last
-        if spec.timed and spec.kind == "keyed":
+        if spec.timed and spec.kind != "multiset":
             refs = [ref if ref.seen else replace(ref, seen=reader.now_ms) for ref in refs]
         self.refs = _living(refs, since)
         self._reader = reader
@@ -250,7 +250,7 @@ class MultisetState(Table):
             for at in range(len(self.spec.value))
         ]
         weights = np.concatenate([segment.marks.to_numpy()[rows] for segment, rows in pieces])
-        second = np.concatenate([segment.row_hashes[rows] for segment, rows in pieces])
+        second = np.concatenate([segment.second[rows] for segment, rows in pieces])
         order, begins = runs_of(index.view(np.uint64), second, values)
         chosen = order[begins]
         if self.spec.timed:  # the first is the newest
@@ -286,7 +286,7 @@ class MultisetState(Table):
         groups = Groups.by_key(change.hashes, batch_of(list(change.keys), self.spec.key, len(change)))
         index, values, stored = self.get(groups)
         both = [pa.concat_arrays(pair) for pair in zip(change.values, values.columns, strict=True)]
-        second = np.concatenate([change.row_hashes, row_hashes(values, self.spec.stored(values.schema.names))])
+        second = np.concatenate([change.second, row_hashes(values, self.spec.stored(values.schema.names))])
         order, begins = runs_of(np.concatenate([groups.index, index]).view(np.uint64), second, both)
         changes = change.marks.to_numpy()
         sums = np.add.reduceat(np.concatenate([changes, stored])[order], np.flatnonzero(begins))

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from penstock.flow.rows.calc import Calc
+from penstock.flow.rows.calls import BatchTransform
 from penstock.spi import HIDDEN
 
 #: The watermark before the first row, and that after the last one.
@@ -41,18 +41,19 @@ class Clock:
 
 @dataclass(frozen=True)
 class WatermarkGenerator:
-    """How the event time of a scan's rows is measured: ``calc`` computes a timestamp of each, from which ``lag``
-    microseconds are subtracted. ``name`` is that in manifests, where ``measure`` says what the timestamp is."""
+    """How the event time of a scan's rows is measured, or of those that the user's functions make of them: ``calc``
+    computes a timestamp of each, from which ``lag`` microseconds are subtracted. ``name`` is that in manifests, where
+    ``measure`` says what the timestamp is."""
 
     name: str
     scan: int
-    calc: Calc
+    calc: BatchTransform
     lag: int = 0
     measure: str = ""
 
     def generate(self, rows: pa.RecordBatch) -> dict[int, int]:
-        """The watermark after ``rows`` of a scan, by the number of the partition."""
-        moments = self.calc.batch(rows).column(TIMESTAMP).view(pa.int64())
+        """The watermark after ``rows`` that :attr:`calc` has made, by the number of the partition that they are of."""
+        moments = rows.column(TIMESTAMP).view(pa.int64())
         partitions = rows.column(HIDDEN.names[0])
         found: Iterable[tuple[int, int | None]]
         bounds = pc.min_max(partitions)

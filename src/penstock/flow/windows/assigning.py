@@ -4,27 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.columns.hashing import take_rows
-from penstock.flow.rows.calls import FunctionCall, TaskFunctions
+from penstock.errors import Problem, UnsupportedError
+from penstock.flow.kernels.moments.local import local_zone
+from penstock.flow.rows.calls import BatchTransform, FunctionCall, TaskFunctions
+from penstock.flow.rows.row_works import PathFacts, RowWork
 from penstock.flow.time.missing_times import check_times
 from penstock.flow.time.windows import Slices
 from penstock.flow.time.zones import Zone
 from penstock.plan.nodes import WindowTable
 from penstock.plan.windowing import WindowColumns
 from penstock.types import arrow_type
-
-
-class BatchTransform(Protocol):
-    """Work on rows that needs no state."""
-
-    def batch(self, given: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows that it makes of a batch."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -41,7 +35,7 @@ class Chain:
     @property
     def calls(self) -> bool:
         """Whether it calls functions of the user."""
-        return any(isinstance(each, FunctionCall) for each in self.works)
+        return any(isinstance(each, FunctionCall) or getattr(each, "calls", False) for each in self.works)
 
     def batch(self, given: pa.RecordBatch, functions: TaskFunctions | None = None) -> pa.RecordBatch:
         """The result for one batch; a task has its ``functions``."""
@@ -92,3 +86,14 @@ class WindowAssigner:
         ):
             made = made.append_column(name, pa.array(times[which] * 1000, mask=missing).view(kind))
         return made
+
+
+def _work(node: WindowTable, facts: PathFacts) -> WindowAssigner:
+    if node.windowing.processing:
+        reason = "a window of processing time without GROUP BY of its window is not supported"
+        where = str(node.windowing.place or "")
+        raise UnsupportedError((Problem(reason, where=where, hint="GROUP BY window_start, window_end"),))
+    return WindowAssigner.from_node(node, local_zone(facts.session), keeps=facts.keeps)
+
+
+WINDOW_TABLE = RowWork(WindowTable, _work)

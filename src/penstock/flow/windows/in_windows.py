@@ -26,6 +26,7 @@ from penstock.flow.time.watermarks import Clock
 from penstock.flow.time.windows import AttachedSlices, time_column
 from penstock.flow.time.zones import Zone
 from penstock.flow.windows.window_join import WindowJoinOperator
+from penstock.plan.kept_state import KeptState
 from penstock.plan.nodes import Deduplicate, InWindows, Join
 from penstock.plan.windowing import Attached
 
@@ -47,6 +48,9 @@ class InWindowsOperator(Operator):
     def from_operator(cls, inner: Operator, windows: Sequence[Attached], *, zone: str) -> InWindowsOperator:
         """The operator that runs ``inner`` in the windows of each input, in a session with this time ``zone``."""
         return cls(inner, tuple(AttachedSlices(each, Zone(zone if each.zoned else "")) for each in windows))
+
+    def describe_state(self) -> KeptState:
+        return self.inner.describe_state()
 
     @property
     def uid(self) -> str:

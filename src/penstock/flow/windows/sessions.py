@@ -19,26 +19,20 @@ from penstock.flow.operators.deltas import Delta, concat_columns, select_groups,
 from penstock.flow.operators.nested import run_nested
 from penstock.flow.operators.node_operators import NodeOperator
 from penstock.flow.operators.timers import TIMERS, set_timers, timers_table, woken_groups
-from penstock.flow.rows.envelope import HASH, WEIGHT, hashes_of, weights_of
+from penstock.flow.rows.envelope import ARRIVAL, END, HASH, NEXT, START, TIME, WEIGHT, hashes_of, weights_of
 from penstock.flow.state.store import StateStore, TableSpec
 from penstock.flow.time.missing_times import count_without_time
 from penstock.flow.time.watermarks import Clock, millis_of
 from penstock.flow.time.windows import time_column
 from penstock.flow.time.zones import Millis, Zone
 from penstock.loops.compiled import Vector, compiled
-from penstock.plan.nodes import GroupAggregate, Node, SessionTable, WindowAggregate
-from penstock.plan.windowing import Windowing
+from penstock.plan.nodes import GroupAggregate, SessionTable, WindowAggregate, WindowTable
+from penstock.plan.windowing import WindowColumns, Windowing
 from penstock.types import BIGINT, Field, RowType, arrow_schema
 
 _BOUNDS, _ROWS = "sessions", "rows"
-_START, _END = "__start", "__end"
-#: The column with the processing time of a row that is kept.
-_TIME = "__time"
 #: The columns of a session.
-_BOUND = pa.schema([pa.field(_START, pa.int64()), pa.field(_END, pa.int64())])
-#: Where the order of arrival matters, the place of a row among those of its key; and, of a session, a place behind all
-#: of its rows.
-_ARRIVAL, _NEXT = "__arrival", "__next"
+_BOUND = pa.schema([pa.field(START, pa.int64()), pa.field(END, pa.int64())])
 #: The shortest time that a part of the timers covers, in ms, and how many of them are in a gap.
 _LEAST, _PARTS = 1000, 64
 
@@ -96,7 +90,8 @@ class SessionOperator(OneInputOperator):
         calls = (Field(each.name, each.type) for each in node.calls)
         row = RowType((*node.input.schema.select(node.keys).fields, *bounds, *calls), nullable=False)
         source = node.input
-        group = GroupAggregate(row, Node(below), (*node.keys, *_BOUND.names), node.calls, uid=node.uid)
+        rows = WindowTable(below, source, windowing, WindowColumns(START, END, END))
+        group = GroupAggregate(row, rows, (*node.keys, *_BOUND.names), node.calls, uid=node.uid)
         given = Input(arrow_schema(source.schema), windowing.keys)
         groups = replace(GroupAggregateOperator.from_node(group, retracts=retracts, strict=strict), local=None)
         return cls(
@@ -121,7 +116,7 @@ class SessionOperator(OneInputOperator):
         """The rows that are kept: those of the input, with their time if that is processing time, and their place if
         the order of arrival matters."""
         (given,) = self.inputs
-        more = [*([_TIME] if self.processing else []), *([_ARRIVAL] if self.ordered else [])]
+        more = [*([TIME] if self.processing else []), *([ARRIVAL] if self.ordered else [])]
         return Input(pa.schema([*given.schema, *(pa.field(each, pa.int64()) for each in more)]), given.keys)
 
     @property
@@ -132,7 +127,7 @@ class SessionOperator(OneInputOperator):
     @property
     def _bound(self) -> pa.Schema:
         """The columns of a session that are kept."""
-        return _BOUND.append(pa.field(_NEXT, pa.int64())) if self.ordered else _BOUND
+        return _BOUND.append(pa.field(NEXT, pa.int64())) if self.ordered else _BOUND
 
     @property
     def times(self) -> tuple[str, ...]:
@@ -156,7 +151,7 @@ class SessionOperator(OneInputOperator):
         (batch,) = inputs
         given, state, clock = self.kept, context.state, context.clock
         if self.processing:
-            batch = batch.append_column(_TIME, pa.array(np.full(len(batch), clock.now)))
+            batch = batch.append_column(TIME, pa.array(np.full(len(batch), clock.now)))
         context.count_late(count_without_time(batch, *self.times))
         local, valid = self._local(batch)
         batch = batch if valid.all() else take_rows(batch, np.flatnonzero(valid))
@@ -166,9 +161,9 @@ class SessionOperator(OneInputOperator):
         stored, bounds, _ = state.multiset(_BOUNDS).get(groups)
         nexts = np.zeros(len(groups), np.int64)
         if self.ordered:
-            np.maximum.at(nexts, stored, bounds.column(_NEXT).to_numpy())
+            np.maximum.at(nexts, stored, bounds.column(NEXT).to_numpy())
             places = nexts[groups.index[: len(batch)]] + np.arange(len(batch))
-            batch = batch.append_column(_ARRIVAL, pa.array(places))
+            batch = batch.append_column(ARRIVAL, pa.array(places))
             nexts += len(batch)
         found = self._merged(groups.index[: len(batch)], local, stored, bounds, nexts)
         closing = self.zone.instants(found.ends - 1)
@@ -191,7 +186,7 @@ class SessionOperator(OneInputOperator):
 
     def _local(self, batch: pa.RecordBatch) -> tuple[Millis, Flags]:
         if self.processing:
-            return self.zone.local(batch.column(_TIME).to_numpy()), np.ones(len(batch), np.bool_)
+            return self.zone.local(batch.column(TIME).to_numpy()), np.ones(len(batch), np.bool_)
         instants, valid = millis_of(batch.column(self.windowing.time))
         return self.zone.local(instants), valid
 
@@ -201,8 +196,8 @@ class SessionOperator(OneInputOperator):
         """The sessions that the stored ones, and rows of these groups and times, make up. ``nexts`` are places behind
         the rows of each group."""
         of = np.concatenate([stored, groups])
-        starts = np.concatenate([bounds.column(_START).to_numpy(), local])
-        ends = np.concatenate([bounds.column(_END).to_numpy(), local + self.windowing.size])
+        starts = np.concatenate([bounds.column(START).to_numpy(), local])
+        ends = np.concatenate([bounds.column(END).to_numpy(), local + self.windowing.size])
         order = np.lexsort((starts, of))
         numbers = np.empty(len(order), np.int64)
         _number_sessions(of[order], starts[order], ends[order], numbers)
@@ -310,7 +305,7 @@ class SessionOperator(OneInputOperator):
         arrived."""
         given = groups.inputs[0]
         if groups.ordered:
-            order = np.lexsort((rows.column(_ARRIVAL).to_numpy(), self._local(rows)[0]))
+            order = np.lexsort((rows.column(ARRIVAL).to_numpy(), self._local(rows)[0]))
             rows, weights, starts, ends = take_rows(rows, order), weights[order], starts[order], ends[order]
         columns = [*rows.select(self.inputs[0].schema.names).columns, pa.array(starts), pa.array(ends)]
         plain = pa.RecordBatch.from_arrays(columns, schema=given.schema)

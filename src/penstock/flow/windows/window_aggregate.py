@@ -26,6 +26,7 @@ from penstock.flow.time.watermarks import Clock
 from penstock.flow.time.windows import AttachedSlices, Slices, last_windows, time_column
 from penstock.flow.time.zones import Millis, Zone
 from penstock.flow.windows.sessions import SessionOperator
+from penstock.plan.kept_state import KeptGroups, KeptState
 from penstock.plan.nodes import GroupAggregate, WindowAggregate
 from penstock.plan.windowing import Attached, Windowing, WindowKind
 from penstock.types import Field, RowType, arrow_schema
@@ -87,6 +88,13 @@ class WindowAggregateOperator(Operator):
     @property
     def tables(self) -> tuple[TableSpec, ...]:
         return tuple(replace(each, parted=True) for each in self.groups.tables)
+
+    @property
+    def kept_groups(self) -> KeptGroups:
+        return self.groups.kept_groups
+
+    def describe_state(self) -> KeptState:
+        return replace(super().describe_state(), shared=self.shared)
 
     @property
     def shared(self) -> bool:

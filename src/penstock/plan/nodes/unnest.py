@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
-from penstock.plan.nodes.node import Step
+from penstock.plan.expressions import Call, Expression, Literal, fields_of
+from penstock.plan.flink_sql import quoted_names
+from penstock.plan.lineage import Lineage
+from penstock.plan.node import Names, Node, Step
+from penstock.plan.nodes.project import narrow
+from penstock.plan.row_traits import Traits
+from penstock.types import BIGINT, RowType, quoted_name
 
 
 @dataclass(frozen=True)
@@ -18,3 +25,36 @@ class Unnest(Step):
     columns: tuple[str, ...]
     outer: bool = False
     numbered: bool = False
+
+    @property
+    def flink_name(self) -> str:
+        return "Correlate"
+
+    @property
+    def logical_name(self) -> str:
+        return "Correlate"
+
+    def explain_step(self) -> list[str]:
+        every = ", of an empty one one row" if self.outer else ""
+        return [f"rows of each element of {quoted_name(self.collection)}{every}, as {quoted_names(self.columns)}"]
+
+    def columns_read(self, wanted: Names) -> tuple[Names, ...]:
+        return ((wanted - set(self.columns)) | {self.collection},)
+
+    def prune(self, inputs: Sequence[Node], wanted: Names) -> Node:
+        below = narrow(inputs[0], *self.columns_read(wanted))
+        kept = tuple(each for each in below.schema.names if each != self.collection)
+        fields = (*below.schema.select(kept).fields, *self.schema.select(self.columns).fields)
+        return replace(self, schema=RowType(fields, nullable=False), input=below)
+
+    def find_origin(self, name: str, lineage: Lineage) -> Expression:
+        if name not in self.columns:
+            return lineage.column(self.input, name)
+        whole = lineage.column(self.input, self.collection)
+        number = Literal(self.columns.index(name), type=BIGINT)
+        return Call("UNNEST", (whole, number), type=self._type_of(name))
+
+    def own_traits(self, inputs: tuple[Traits, ...]) -> Traits:
+        (below,) = inputs
+        kept = {each.name: each for each in fields_of(self.schema) if each.name not in self.columns}
+        return replace(below.renamed({}).with_times_of(below, kept), stateful=True)

@@ -12,7 +12,7 @@ from penstock.spi.plugin.tasks import OnDriver, SentStage, Stage
 
 @dataclass(frozen=True)
 class SourcePartition:
-    """A partition of a source at a position: its ``number`` in ``__partition``, its ``name`` in checkpoints, and
+    """A partition of a source at a position: its ``number`` in rows (``HIDDEN``), its ``name`` in checkpoints, and
     whether event time does not wait for it: because it is ``idle``, or because it was read to its end."""
 
     number: int
@@ -46,12 +46,12 @@ class Source(Protocol):
         """How many tasks read this range."""
 
     def partition(self, number: int, end: dict[str, Any]) -> tuple[str, int] | None:
-        """The (topic, partition) of a ``__partition``; None when it belongs to another source, and where a source does
+        """The (topic, partition) of a partition number; None when it belongs to another source, and where a source does
         not read topics."""
         return None
 
     def place(self, number: int, offset: int, end: dict[str, Any]) -> str:
-        """Where the row with this ``__partition`` and ``__offset`` came from, such as "file 'a.json', line 3"; empty
+        """Where the row with this partition number and offset came from, such as "file 'a.json', line 3"; empty
         when it belongs to another source, and where :meth:`partition` tells it."""
         return ""
 
@@ -99,7 +99,7 @@ class Source(Protocol):
         return
 
     def progressed(self, watermarks: Mapping[int, int], end: dict[str, Any]) -> None:
-        """Take the largest watermark of the rows of each ``__partition``, in ms since 1970, in the batch that ended at
+        """Take the largest watermark of the rows of each partition number, in ms since 1970, in the batch that ended at
         ``end``."""
         return
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 from penstock.errors import BatchError, ExecutionError, PenstockError, RecordError, from_wire, to_wire
 from penstock.spi.plugin.envelope import HIDDEN, REPORT
 from penstock.spi.plugin.tasks import INSTRUCTIONS, SentStage, Stage, Task
-from penstock.types import RowType, arrow_schema, spark_ddl
+from penstock.types import RowType, arrow_schema, quoted_name, spark_ddl
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -82,7 +82,7 @@ def read_frame(spark: Any, source: type[ScanDataSource], schema: Any, spec: Any,
 def frame_schema(schema: RowType, *more: str) -> str:
     """The columns of a source's frame, as DDL: those of its table's ``schema``, those of :data:`HIDDEN`, ``more``, and
     :data:`REPORT`."""
-    return ", ".join(filter(None, [spark_ddl(schema), spark_ddl(HIDDEN), *more, f"{REPORT} BINARY"]))
+    return ", ".join(filter(None, [spark_ddl(schema), spark_ddl(HIDDEN), *more, f"{quoted_name(REPORT)} BINARY"]))
 
 
 def placed(columns: Sequence[pa.Array], schema: RowType, partition: int, offsets: pa.Int64Array) -> pa.RecordBatch:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Generic, TypeVar
 
 from penstock.plan.expressions import (
     Call,
     ColumnRef,
     Expression,
     Literal,
+    Place,
     fields_of,
     offset_of,
     rewrite,
@@ -27,11 +29,23 @@ from penstock.plan.nodes import (
     SortColumn,
     project,
 )
+from penstock.plan.scalar_functions import varies_by_row
 from penstock.plan.traits import traits
 from penstock.sql.bind.expressions.generated_names import free_name, name_of, shorten
 from penstock.sql.bind.expressions.over_functions import BoundWindow, OverFunction
 from penstock.sql.parse.source import SourceText
 from penstock.types import ArrayType, Field, MapType, RowType
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class _Written(Generic[_T]):
+    """A value that is computed once wherever it is written. A random one has the ``places`` where it is: it is another
+    value elsewhere."""
+
+    value: _T
+    places: tuple[Place | None, ...] = ()
 
 
 @dataclass
@@ -42,12 +56,16 @@ class OverPlan:
     node: Node
     batch: bool
     source: SourceText
-    #: The columns that windows and functions read, and the calls by window.
+    #: The columns that windows and functions read, and the calls by window: each value and function once.
     _items: list[Item] = field(default_factory=list, init=False)
-    _calls: dict[BoundWindow, dict[OverFunction, OverCall]] = field(default_factory=dict, init=False)
+    _columns: dict[_Written[Expression], str] = field(default_factory=dict, init=False)
+    _calls: dict[_Written[BoundWindow], dict[_Written[OverFunction], OverCall]] = field(
+        default_factory=dict, init=False
+    )
 
     def __post_init__(self) -> None:
         self._items = [Item(each.name, each) for each in fields_of(self.node.schema)]
+        self._columns = {_written(each.expression, each.expression): each.name for each in self._items}
 
     def rewrite(self, expression: Expression) -> Expression:
         """``expression`` in terms of the columns of :meth:`plan_rows`."""
@@ -57,11 +75,11 @@ class OverPlan:
         """The rows with all columns. Raises UnsupportedError for windows that streams do not have, as Flink does."""
         windows = list(self._calls)
         if not self.batch and len(windows) > 1:
-            other = next(iter(self._calls[windows[1]]))
+            other = next(iter(self._calls[windows[1]])).value
             reason = "functions over different windows are not supported in streams: all must have the same window"
             hint = "write a WINDOW w AS (..) for all of them, or separate queries"
             raise self.source.unsupported(offset_of(other), reason, hint)
-        nodes = [self._over(window) for window in windows]
+        nodes = [self._over(window.value, calls) for window, calls in self._calls.items()]
         found = project(self.node, tuple(self._items))
         for each in nodes:
             fields = (*found.schema.fields, *(Field(call.name, call.type) for call in each.calls))
@@ -71,8 +89,10 @@ class OverPlan:
     def _column_of(self, expression: Expression) -> Expression:
         if not isinstance(expression, OverFunction):
             return expression
-        calls = self._calls.setdefault(expression.window, {})
-        if expression not in calls:
+        window = expression.window
+        calls = self._calls.setdefault(_written(window, *window.partition, *window.order), {})
+        written = _written(expression, expression)
+        if written not in calls:
             argument, default = (
                 None if each is None else self._column(each) for each in (expression.argument, expression.default)
             )
@@ -89,8 +109,8 @@ class OverPlan:
                 default=default,
             )
             known = [each.name for own in self._calls.values() for each in own.values()]
-            calls[expression] = replace(call, name=free_name(_name(call), [*self._names, *known]))
-        call = calls[expression]
+            calls[written] = replace(call, name=free_name(_name(call), [*self._names, *known]))
+        call = calls[written]
         return ColumnRef(call.name, type=call.type, place=expression.place)
 
     @property
@@ -99,21 +119,23 @@ class OverPlan:
 
     def _column(self, value: Expression) -> str:
         """The name of the column with a value."""
-        known = next((each.name for each in self._items if each.expression == value), None)
-        if known is None:
+        written = _written(value, value)
+        if written not in self._columns:
             calls = [each.name for own in self._calls.values() for each in own.values()]
-            known = free_name(name_of(value), [*self._names, *calls])
-            self._items.append(Item(known, value))
-        return known
+            name = free_name(name_of(value), [*self._names, *calls])
+            self._items.append(Item(name, value))
+            self._columns[written] = name
+        return self._columns[written]
 
-    def _over(self, window: BoundWindow) -> OverAggregate:
-        calls = tuple(self._calls[window].values())
-        at = offset_of(next(iter(self._calls[window])))
+    def _over(self, window: BoundWindow, calls: Mapping[_Written[OverFunction], OverCall]) -> OverAggregate:
+        at = offset_of(next(iter(calls)).value)
         keys = tuple(dict.fromkeys(self._column(each) for each in window.partition))
         for each in window.partition:
             if isinstance(each.type, MapType):
                 raise self.source.error(offset_of(each), "a MAP cannot be in PARTITION BY", "use its elements")
-        made = OverAggregate(self.node.schema, self.node, keys, self._order(window), calls, window.frame)
+        made = OverAggregate(
+            self.node.schema, self.node, keys, self._order(window), tuple(calls.values()), window.frame
+        )
         return made if self.batch else self._by_time(made, window, at)
 
     def _order(self, window: BoundWindow) -> tuple[SortColumn, ...]:
@@ -155,6 +177,13 @@ class OverPlan:
             return replace(made, order=(), processing=True)
         assert isinstance(by, ColumnRef)  # noqa: S101
         return replace(made, order=(), time=by.name)
+
+
+def _written(value: _T, *expressions: Expression) -> _Written[_T]:
+    """A value that is made of expressions."""
+    parts = [each for expression in expressions for each in walk(expression)]
+    random = any(isinstance(each, Call) and varies_by_row(each) for each in parts)
+    return _Written(value, tuple(each.place for each in parts) if random else ())
 
 
 def _name(call: OverCall) -> str:

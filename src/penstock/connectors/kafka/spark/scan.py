@@ -53,7 +53,7 @@ from penstock.spi import (
     source_document,
 )
 from penstock.spi.support.stopping import until_stopped
-from penstock.types import BIGINT, TINYINT, spark_type
+from penstock.types import BIGINT, TINYINT, quoted_name, spark_type
 
 #: The time limit of the last commit of a job, in ms.
 _LAST_COMMIT_MS = 5000
@@ -159,11 +159,11 @@ class KafkaScan(Source):
     def _more(self) -> Iterator[str]:
         """The columns that follow those of every scan, as DDL."""
         if self._scan.kinds != INSERTIONS:
-            yield f"{KIND} {spark_type(TINYINT)}"
+            yield f"{quoted_name(KIND)} {spark_type(TINYINT)}"
         if self._scan.dead_letters is not None:
-            yield f"{DEAD_LETTER} {spark_type(self._scan.dead_letters.schema)}"
+            yield f"{quoted_name(DEAD_LETTER)} {spark_type(self._scan.dead_letters.schema)}"
         if self.timed:
-            yield f"{WATERMARK} {spark_type(BIGINT)}"
+            yield f"{quoted_name(WATERMARK)} {spark_type(BIGINT)}"
 
     def tasks(self, start: dict[str, Any] | None, end: dict[str, Any]) -> int:
         return len(self._enumerator.tasks(self._start(start), Positions.from_json(end)))

@@ -104,6 +104,9 @@ class OverBinder:
         """The function, or the expression of functions. Raises SqlError or UnsupportedError with its place."""
         if given.name in RANKINGS:
             return self._number(given, window)
+        if self.batch and given.distinct and given.name in ("FIRST_VALUE", "LAST_VALUE"):
+            reason = f"{given.name}(DISTINCT ..) with OVER is not supported in batch mode, as in Flink"
+            raise self.source.unsupported(given.at, reason, "leave DISTINCT out")
         bound = self.window(window, given.name)
         call = UnboundAggregate(given.at, given.name, given.args, given.distinct, None, given.nulls)
         args = [self.bind(each) for each in given.args]

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from penstock.plan.expressions import ColumnRef, Expression, offset_of, rewrite, walk
 from penstock.plan.nodes import Node, WindowTable
-from penstock.plan.traits import Traits, traits
+from penstock.plan.row_traits import Traits
+from penstock.plan.traits import traits
 from penstock.plan.windowing import Windowing, WindowKind
 from penstock.plan.windows import assign_windows
 from penstock.sql.bind.expressions.aggregates import Aggregate

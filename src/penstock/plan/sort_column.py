@@ -1,0 +1,34 @@
+"""Columns that rows are ordered by."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from penstock.types import quoted_name
+
+
+@dataclass(frozen=True)
+class SortColumn:
+    """A column that rows are ordered by."""
+
+    name: str
+    descending: bool = False
+    nulls_first: bool = True
+
+    def describe(self) -> str:
+        """The column as SQL has it."""
+        return f"{quoted_name(self.name)}{self.direction}"
+
+    @property
+    def direction(self) -> str:
+        """What SQL has behind the column."""
+        return f"{' DESC' if self.descending else ''}{self._nulls}"
+
+    def flink_text(self) -> str:
+        """The column as Flink's plans have it."""
+        return f"{self.name} {'DESC' if self.descending else 'ASC'}{self._nulls}"
+
+    @property
+    def _nulls(self) -> str:
+        """Where NULL is, if that is not where the direction puts it."""
+        return "" if self.nulls_first != self.descending else f" NULLS {'FIRST' if self.nulls_first else 'LAST'}"
