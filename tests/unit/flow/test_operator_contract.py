@@ -181,6 +181,7 @@ from dataclasses import dataclass
 
 from penstock.flow.operators.contract import Input, OneInputOperator
 from penstock.flow.operators.node_operators import NodeOperator
+from penstock.flow.rows.envelope import WEIGHT
 from penstock.plan.nodes import Step
 from penstock.types import arrow_schema
 
