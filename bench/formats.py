@@ -33,7 +33,7 @@ from google.protobuf.message_factory import GetMessageClass
 from bench.messages import options_of
 from bench.records import SCHEMA
 from penstock.formats.avro.derived_schema import derive_schema
-from penstock.formats.avro.schema import document_of
+from penstock.formats.avro.schema import schema_document
 from penstock.formats.json.factory import FORMAT
 from penstock.formats.json.options import JsonOptions
 from penstock.options import OptionSet
@@ -264,7 +264,7 @@ def _size(messages: pa.BinaryArray) -> int:
 
 
 def _fastavro(columns: str, messages: pa.BinaryArray) -> Case:
-    parsed = fastavro.parse_schema(document_of(derive_schema(parse_columns(columns))))
+    parsed = fastavro.parse_schema(schema_document(derive_schema(parse_columns(columns))))
 
     def read() -> None:
         for message in messages.to_pylist():
