@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from penstock.common import TypeInformation
-from penstock.common.conversions import describe_raised, numbered
+from penstock.common.conversions import describe_raised, with_row_number
 from penstock.datastream.functions import CoProcessFunction, ProcessFunction
 from penstock.datastream.output_tag import OutputTag
 from penstock.datastream.timerservice import TimerService
@@ -85,7 +85,7 @@ class ValueBatch:
         try:
             out.extend(map(seen, self._values))
         except RecordError as error:
-            raise numbered(error, self.number(len(out))) from error
+            raise with_row_number(error, self.number(len(out))) from error
         self.put(self.info, out)
 
     def keep(self, kept: list[bool]) -> None:
@@ -123,7 +123,7 @@ class _Call:
         try:
             out.extend(map(self.function, rows.values()))
         except RecordError as error:
-            raise numbered(error, rows.number(len(out))) from error
+            raise with_row_number(error, rows.number(len(out))) from error
         except Exception as error:
             raise failed(step, error, rows.number(len(out))) from error
 
@@ -179,7 +179,7 @@ class FlatMapCall(_Call):
                 out.extend(self.function(value) or ())
                 counts.append(len(out) - before)
         except RecordError as error:
-            raise numbered(error, rows.number(len(counts))) from error
+            raise with_row_number(error, rows.number(len(counts))) from error
         except Exception as error:
             raise failed(step, error, rows.number(len(counts))) from error
         rows.spread(step.made, out, counts)
@@ -208,7 +208,7 @@ class ProcessCall(_Call):
                         outputs.append(0)
                 counts.append(len(out) - before)
         except RecordError as error:
-            raise numbered(error, rows.number(len(counts))) from error
+            raise with_row_number(error, rows.number(len(counts))) from error
         except Exception as error:
             raise failed(step, error, rows.number(len(counts))) from error
         rows.spread(step.made, out, counts)

@@ -195,7 +195,7 @@ class _ScriptReader:
 
     @property
     def _showing(self) -> Showing:
-        return Showing(self.definitions, self.settings.given)
+        return Showing(self.definitions, self.settings.pairs)
 
     def _print(self, text: str) -> None:
         if text:

@@ -109,7 +109,7 @@ class DeclaredTable:
 def locate_problem(problem: Problem, origin: Origin, shown: Mapping[str, tuple[str, str]]) -> Problem:
     """``problem`` with a line even if the option is missing. ``shown`` maps keys of options to values with variables in
     them, which may be secret, and to the texts that errors show instead."""
-    where = problem.where if "line " in problem.where else origin.of("")
+    where = problem.where if "line " in problem.where else origin.locate("")
     value, written = shown.get(problem.key, ("", ""))
     reason = problem.reason.replace(f"'{value}'", written) if value else problem.reason
     return replace(problem, where=where, reason=reason)
@@ -156,7 +156,9 @@ class Declaration:
             partitioned_by=tuple(each.text for each in statement.partitioned_by),
         )
         _, event_time_options, _ = split_options(options, origin)
-        warnings = [f"{origin.of(key)}: '{key}' has no effect here: {why}" for key, why in event_time_options.remarks]
+        warnings = [
+            f"{origin.locate(key)}: '{key}' has no effect here: {why}" for key, why in event_time_options.remarks
+        ]
         if statement.partitioned_by and not (problem or isinstance(connectors.get(connector), WithPartitions)):
             reason = "PARTITIONED BY has no effect here; a record's partition follows from 'key.fields'"
             warnings.append(f"{source.at(statement.partitioned_by[0].at)}: {reason}")
@@ -176,7 +178,7 @@ class Declaration:
         reason, hint = "is required", "for example 'connector' = 'kafka'"
         if name:
             reason, hint = unknown_connector(name, connectors.names(), given[-1].shown)
-        return Problem(reason, "connector", self._origin().of("connector"), hint)
+        return Problem(reason, "connector", self._origin().locate("connector"), hint)
 
     def columns_and_key(self) -> tuple[tuple[Column, ...], tuple[str, ...]]:
         """The columns and the primary key, whose columns are NOT NULL."""
