@@ -27,7 +27,7 @@ from penstock.spi import (
     sink_spec,
     unknown_connector,
 )
-from penstock.sql import NamedFunctions, condition, function_of_code, locate_problem, projection, read
+from penstock.sql import NamedFunctions, condition, function_of_code, locate_problem, projection, read_table
 from penstock.types import BIGINT
 
 _T = TypeVar("_T")
@@ -112,7 +112,7 @@ class _Lowering:
         table, declared = found
         spec = self._attempt(source, partial(scan_spec, connectors.get(source.type), table))
         # Without a spec there is no job, but the rest is still checked.
-        node = read(table, source.type, cast("ScanSpec", spec))
+        node = read_table(table, source.type, cast("ScanSpec", spec))
         return _Stream(node, table.name, table.primary_key, declared)
 
     def _named_functions(self) -> NamedFunctions:

@@ -60,7 +60,7 @@ def offset_of_outer(expression: Expression) -> int:
     return offset_of(column)
 
 
-def own(expression: Expression) -> Expression:
+def strip_outer(expression: Expression) -> Expression:
     """An expression of columns of the outer query, by the names that they have there."""
     return rename_columns(expression, lambda name: name.removeprefix(OUTER))
 
@@ -114,7 +114,7 @@ class Domain:
         is none."""
         return next((each for each in self._with_null(conditions) if _any_value(each.type) is None), None)
 
-    def equal(self, conditions: Sequence[Expression]) -> list[Expression]:
+    def match_conditions(self, conditions: Sequence[Expression]) -> list[Expression]:
         """Conditions that match the domain's values with the outer row, NULL included where a condition allows it. No
         column may be one that :meth:`find_unmatchable` finds."""
         with_null = self._with_null(conditions)

@@ -28,7 +28,7 @@ from penstock.plan.nodes import (
     project,
 )
 from penstock.plan.traits import traits
-from penstock.sql.bind.expressions.generated_names import free_name, name_of, shorten
+from penstock.sql.bind.expressions.generated_names import free_name, generate_name, shorten
 from penstock.sql.bind.expressions.over_functions import BoundWindow, OverFunction
 from penstock.sql.parse.source import SourceText
 from penstock.types import ArrayType, Field, MapType, RowType
@@ -51,7 +51,7 @@ class OverPlan:
 
     def rewrite(self, expression: Expression) -> Expression:
         """``expression`` in terms of the columns of :meth:`plan_rows`."""
-        return rewrite(expression, self._column_of)
+        return rewrite(expression, self._find_column)
 
     def plan_rows(self) -> Node:
         """The rows with all columns. Raises UnsupportedError for windows that streams do not have, as Flink does."""
@@ -60,7 +60,7 @@ class OverPlan:
             other = next(iter(self._calls[windows[1]]))
             reason = "functions over different windows are not supported in streams: all must have the same window"
             hint = "write a WINDOW w AS (..) for all of them, or separate queries"
-            raise self.source.unsupported(offset_of(other), reason, hint)
+            raise self.source.unsupported_feature(offset_of(other), reason, hint)
         nodes = [self._over(window) for window in windows]
         found = project(self.node, tuple(self._items))
         for each in nodes:
@@ -68,7 +68,7 @@ class OverPlan:
             found = replace(each, input=found, schema=RowType(fields, nullable=False))
         return found
 
-    def _column_of(self, expression: Expression) -> Expression:
+    def _find_column(self, expression: Expression) -> Expression:
         if not isinstance(expression, OverFunction):
             return expression
         calls = self._calls.setdefault(expression.window, {})
@@ -102,7 +102,7 @@ class OverPlan:
         known = next((each.name for each in self._items if each.expression == value), None)
         if known is None:
             calls = [each.name for own in self._calls.values() for each in own.values()]
-            known = free_name(name_of(value), [*self._names, *calls])
+            known = free_name(generate_name(value), [*self._names, *calls])
             self._items.append(Item(known, value))
         return known
 
@@ -127,7 +127,7 @@ class OverPlan:
 
     def _by_time(self, made: OverAggregate, window: BoundWindow, at: int) -> OverAggregate:
         """The node as streams have it. Raises UnsupportedError for others, as Flink does."""
-        unsupported, below = self.source.unsupported, traits(self.node)
+        unsupported, below = self.source.unsupported_feature, traits(self.node)
         batch = "or set 'execution.runtime-mode' to 'BATCH'"
         if len(window.order) != 1:
             reason = "a window with OVER in a stream is ordered by one column, the time"

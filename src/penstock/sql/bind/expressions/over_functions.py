@@ -131,10 +131,10 @@ class OverBinder:
         name, place = given.name, self.source.at(given.at)
         if name in _OF_WHOLE and not self.batch:
             hint = "set 'execution.runtime-mode' to 'BATCH'" + (", or use LAG" if name == "LEAD" else "")
-            raise self.source.unsupported(given.at, f"{name} is not supported in streams", hint)
+            raise self.source.unsupported_feature(given.at, f"{name} is not supported in streams", hint)
         if given.distinct or given.nulls:
             reason = f"{name} with {'DISTINCT' if given.distinct else f'{given.nulls} NULLS'} is not supported"
-            raise self.source.unsupported(given.at, reason, "leave it out")
+            raise self.source.unsupported_feature(given.at, reason, "leave it out")
         if not window.order:
             raise self.source.error(given.at, f"{name} needs ORDER BY in its window", "write OVER (ORDER BY ..)")
         bound = self.window(window, name)
