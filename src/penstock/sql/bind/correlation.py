@@ -110,7 +110,7 @@ class Domain:
         return Scan(schema, "", "", _OuterRows())
 
     def find_unmatchable(self, conditions: Sequence[Expression]) -> ColumnRef | None:
-        """A column that may be NULL, of a type of which :meth:`equal` knows no value to put in its place; None if there
+        """A column that may be NULL, of a type of which :meth:`match_conditions` knows no value to put in its place; None if there
         is none."""
         return next((each for each in self._with_null(conditions) if _any_value(each.type) is None), None)
 
