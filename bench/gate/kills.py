@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bench.gate.queries import Source, script, upserts
-from bench.gate.restarts import idle, reaches, running
+from bench.gate.restarts import idle, reaches, running, wait_until
 from bench.gate.topics import Topics, document, names
 
 _USERS, _REGIONS = 50_000, 1_000
