@@ -72,7 +72,7 @@ def _choose_serializer(logical: DataType, where: str) -> TypeSerializer:
 
 def _unknown(what: str, where: str) -> UnsupportedError:
     hint = "use text, numbers, bytes, arrays, maps and rows of them; or JSON or Avro"
-    return UnsupportedError((Problem(f"the bytes of {what} are known to Java alone", where, hint=hint),))
+    return UnsupportedError((Problem(f"the bytes of {what} are known only to Java", where, hint=hint),))
 
 
 def _number(packed: struct.Struct) -> TypeSerializer:

@@ -156,7 +156,7 @@ def _prefix_columns(
     if not key_prefix and not value_prefix:
         return schema, {}
     if key_prefix and value_prefix and (key_prefix.startswith(value_prefix) or value_prefix.startswith(key_prefix)):
-        reason = f"'{key_prefix}' and the 'value.fields-prefix' '{value_prefix}' begin alike"
+        reason = f"'{key_prefix}' and the 'value.fields-prefix' '{value_prefix}' begin with the same text"
         hint = "neither of the two may be a prefix of the other"
         raise OptionsError((Problem(reason, "key.fields-prefix", origin.locate("key.fields-prefix"), hint),))
     declared = {each.name for each in schema.columns if each.kind is ColumnKind.PHYSICAL}

@@ -223,7 +223,7 @@ class _Lowering:
         if "topic" not in sink and topic == source.get("topic") and sink.get(servers) == source.get(servers):
             self.warn(
                 f"{self.defn.sink.origin.locate('')}: the sink writes to '{topic}', by its table's name, and the "
-                "source reads that topic, so that records go round in a circle: name another 'topic', or give the "
+                "source reads that topic, so the job would read its own output: name another 'topic', or give the "
                 "table another name in a route"
             )
 

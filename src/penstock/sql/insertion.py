@@ -63,7 +63,9 @@ class Insertion:
         """Raises UnsupportedError for INSERT OVERWRITE into a table whose rows stay."""
         if self.statement.overwrite and not isinstance(self.connectors.get(into.connector), WithOverwrite):
             reason = f"INSERT OVERWRITE into a table of the connector '{into.connector}' is not supported"
-            raise self.source.unsupported_feature(self.statement.at, reason, "write INSERT INTO: its rows stay")
+            raise self.source.unsupported_feature(
+                self.statement.at, reason, "write INSERT INTO: the existing rows stay"
+            )
 
     def _check_conflict(self, table: SinkCapabilities) -> None:
         """Raises DefinitionError for ON CONFLICT where no two rows can conflict, or where it asks for more than the

@@ -78,7 +78,7 @@ class WatermarkOptions(OptionSet):
         Codec("Duration", _timeout, _show_timeout),
         default=None,
         default_text="'table.exec.source.idle-timeout'",
-        doc="How long the table's watermark waits for a partition without new rows; 0 for ever.",
+        doc="How long the table's watermark waits for a partition without new rows; 0 means forever.",
         example="30 s",
     )
     emit_strategy: EmitStrategy | None = opt_without_effect(

@@ -66,7 +66,7 @@ def strip_outer(expression: Expression) -> Expression:
 
 
 def equal_pair(condition: Expression) -> tuple[Expression, Expression] | None:
-    """The expressions, of the outer query and of the own one, that a condition compares with '='; None for another
+    """The expressions of the outer and of the inner query that a condition compares with '='; None for another
     condition."""
     match condition:
         case Call(function="=", args=(first, second)) if comparable_keys(first.type, second.type) is not None:
@@ -110,8 +110,8 @@ class Domain:
         return Scan(schema, "", "", _OuterRows())
 
     def find_unmatchable(self, conditions: Sequence[Expression]) -> ColumnRef | None:
-        """A column that may be NULL, of a type of which :meth:`equal` knows no value to put in its place; None if there
-        is none."""
+        """A column that may be NULL and cannot be matched, because :meth:`match_conditions` knows no value of its type
+        to put in place of NULL. None if there is none."""
         return next((each for each in self._with_null(conditions) if _any_value(each.type) is None), None)
 
     def match_conditions(self, conditions: Sequence[Expression]) -> list[Expression]:

@@ -102,7 +102,9 @@ class Ranked:
             reason = f"streaming tables do not support the rank function {self.number.ranking.name}"
             raise self.error(reason, "use ROW_NUMBER(), or set 'execution.runtime-mode' to 'BATCH'")
         if min(ends) < first:
-            raise self.error(f"no row has such a {self.number.function}: it begins with 1", f"write WHERE {name} <= 10")
+            raise self.error(
+                f"no row can have this {self.number.function}: it starts at 1", f"write WHERE {name} <= 10"
+            )
         others = [each for each, span in zip(conditions, spans, strict=True) if span is None]
         columns = tuple(each for each in items if each.name != name)
         node = _RankPlan(self).plan_rank(columns, name, first, min(ends))

@@ -113,7 +113,7 @@ class OverBinder:
     def window(self, given: OverWindow, function: str) -> BoundWindow:
         """The window of a function."""
         if function in RANKINGS and given.frame is not None:
-            hint = f"leave {'ROWS' if given.frame.rows else 'RANGE'} out: {function} is of whole partitions"
+            hint = f"leave {'ROWS' if given.frame.rows else 'RANGE'} out: {function} works on whole partitions"
             raise self.source.error(given.frame.at, f"ROW/RANGE is not allowed with {function}", hint)
         partition = tuple(self.bind(each) for each in given.partition)
         order = tuple(self.bind(each.expression) for each in given.order)

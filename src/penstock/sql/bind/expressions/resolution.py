@@ -105,7 +105,7 @@ class Names:
         """A field of a row."""
         if not isinstance(base.type, RowType):
             hint = "JSON_VALUE(column, '$.name') reads JSON text" if isinstance(base.type, StringType) else ""
-            raise self.source.error(name.at, f"{base.type.text()} has no fields, so not '{name.text}'", hint)
+            raise self.source.error(name.at, f"{base.type.text()} has no fields, and so no '{name.text}'", hint)
         found = base.type.field(name.text)
         if found is None:
             raise self.source.not_found(name.at, "field", name.text, base.type.names)

@@ -396,7 +396,7 @@ class Scope(Names):
                     )
                 index, found = coerce(index, key), value
             case _:
-                raise self._error(call, f"{base.type.text()} has no elements", "only ARRAY and MAP have")
+                raise self._error(call, f"{base.type.text()} has no elements", "only ARRAY and MAP have elements")
         return self.make_call(call, "ITEM", (base, index), found.with_nullability(True))
 
     def _concat(self, call: UnboundCall) -> Expression:

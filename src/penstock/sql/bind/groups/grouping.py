@@ -20,7 +20,7 @@ from penstock.types import BIGINT, Field, RowType
 class Groups:
     """The groups of rows with equal ``keys``: what of them the query reads, and the node that computes it.
 
-    Expressions of rows become expressions of groups with :meth:`of`; after that, :meth:`group_rows` has them all.
+    Expressions of rows become expressions of groups with :meth:`rewrite`; after that, :meth:`group_rows` has them all.
     """
 
     keys: Sequence[Expression]

@@ -17,7 +17,7 @@ _ID = BIGINT.with_nullability(False)
 
 @dataclass
 class GroupingSets:
-    """The rows of ``node``, once for each of the ``sets`` of keys. :meth:`of` turns expressions of the former into
+    """The rows of ``node``, once for each of the ``sets`` of keys. :meth:`rewrite` turns expressions of the former into
     expressions of the latter."""
 
     node: Node

@@ -262,13 +262,13 @@ class _Plan:
     def _alone(self, side: Node, names: Mapping[str, str], pairs: Node) -> Node:
         """The rows of a side, whose columns are called ``names`` in the join, that are in none of the ``pairs``.
         Columns that are not repeatable cannot be read."""
-        reason = "an outer join with a condition other than '=' needs rows that are the same each time"
+        reason = "an outer join with a condition other than '=' needs deterministic rows"
         place = self._others[0].place
         same = repeatable_columns(side)
         compared = {name for each in self._others for name in columns_of(each)}
         read = {each for each in side.schema.names if each not in names or names[each] in compared}
         if not same or not read <= same:
-            hint = "compare no UUID(), RAND() or present time in it"
+            hint = "leave UUID(), RAND() and the current time out of it"
             raise UnsupportedError((Problem(reason, where=str(place or ""), hint=hint),))
         own = [each for each in fields_of(side.schema) if each.name in names]
         told = [each for each in own if each.name in same]

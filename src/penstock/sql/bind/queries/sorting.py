@@ -77,10 +77,10 @@ class Sorting:
             )
         first, *more = order
         if first.descending or first.name not in (*below.rowtimes, *below.proctimes):
-            reason = "Sort on a non-time-attribute field is not supported: a stream is sorted by its time, upwards"
+            reason = "Sort on a non-time-attribute field is not supported: a stream is sorted by its time, ascending"
             raise self.source.unsupported_feature(given.clause, reason, hint)
         if below.changing:
-            reason = "ORDER BY of a time takes rows that are only added, and the query's rows change"
+            reason = "ORDER BY a time attribute needs rows that are only added, and the query changes its rows"
             raise self.source.unsupported_feature(given.clause, reason, hint)
         if first.name in below.rowtimes:
             return TemporalSort(node.schema, node, first.name, tuple(more))

@@ -54,7 +54,7 @@ from penstock.sql.bind.tables.sources import filter_rows
 from penstock.sql.parse.source import Errors
 from penstock.types import Field
 
-_UNSTABLE = "a query in a condition that compares columns with more than '=' needs rows that stay the same"
+_UNSTABLE = "a query in a condition that compares columns with more than '=' needs deterministic rows"
 
 
 @dataclass(frozen=True)
@@ -350,5 +350,5 @@ def choose(condition: Expression, value: Expression, other: Expression) -> Expre
 
 
 def _unstable(place: Place | None) -> DefinitionError:
-    hint = "compare no UUID(), RAND() or present time with it"
+    hint = "do not compare UUID(), RAND() or the current time with it"
     return UnsupportedError((Problem(_UNSTABLE, where=str(place or ""), hint=hint),))

@@ -70,7 +70,7 @@ class QueryHints:
             if name == "STATE_TTL":
                 given = {key.text: (key.at, _duration(value, source)) for key, value in hint.options}
                 if not given:
-                    raise source.error(at, "STATE_TTL names no table", "write STATE_TTL('table' = '1 d')")
+                    raise source.error(at, "STATE_TTL does not name a table", "write STATE_TTL('table' = '1 d')")
                 places |= {key: place for key, (place, _) in given.items() if key not in found}
                 found = {key: time for key, (_, time) in given.items()} | found
             elif name not in _WITHOUT_EFFECT:
@@ -102,6 +102,6 @@ def _duration(value: Token, source: SourceText) -> timedelta:
         found: timedelta = DURATION.parse(value.text)
     except ValueError as error:
         raise source.error(
-            value.at, f"{error}, not {value.shown}", "write a time such as '36 h'; 0 is for ever"
+            value.at, f"{error}, not {value.shown}", "write a time such as '36 h'; 0 means forever"
         ) from None
     return found
