@@ -20,7 +20,7 @@ Convert: TypeAlias = Callable[[Any], Any]
 _PACKAGE = Path(__file__).parents[1]
 
 
-def list_values(column: pa.Array) -> list[Any]:
+def listed(column: pa.Array) -> list[Any]:
     """The values of a column, quickly."""
     kind = column.type
     if not column.null_count and (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
@@ -83,7 +83,7 @@ def from_user(logical: DataType) -> Convert | None:
     return None
 
 
-def with_row_number(error: RecordError, row: int) -> RecordError:
+def numbered(error: RecordError, row: int) -> RecordError:
     """``error`` with the number of its row, unless it has a place already."""
     if error.topic or error.offset >= 0:
         return error
@@ -102,7 +102,7 @@ def to_column(values: Sequence[Any], logical: DataType, field: str) -> pa.Array:
         try:
             pa.array([value], kind)
         except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
-            reason = f"the function returned {_show_value(value)}, which is not a value of {logical}: {error}"
+            reason = f"the function returned {_shown(value)}, which is not a value of {logical}: {error}"
             hint = "give another output_type, or convert the value"
             raise RecordError(reason, "", -1, row, "", field, hint) from error
     raise RecordError(f"the function's results are not values of {logical}: {cause}", "", -1, 0, "", field) from cause
@@ -112,7 +112,7 @@ def _kind(value: Any) -> str:
     return type(value).__name__
 
 
-def _show_value(value: Any) -> str:
+def _shown(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 80 else f"{text[:77]}..."
 

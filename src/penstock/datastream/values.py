@@ -17,12 +17,12 @@ from penstock.common import Row, TypeInformation
 from penstock.common.conversions import (
     Convert,
     from_user,
-    list_values,
+    listed,
+    numbered,
     or_none,
     through,
     to_column,
     to_user,
-    with_row_number,
 )
 from penstock.common.typeinfo import PickledBytesTypeInfo
 from penstock.errors import RecordError
@@ -41,16 +41,16 @@ def read(info: TypeInformation, columns: Sequence[pa.Array]) -> list[Any]:
     if isinstance(info, OwnReading):
         return info.read_columns(columns)
     if isinstance(info, PickledBytesTypeInfo):
-        return [None if each is None else pickle.loads(each) for each in list_values(columns[0])]  # noqa: S301 - our own
+        return [None if each is None else pickle.loads(each) for each in listed(columns[0])]  # noqa: S301 - our own
     if info.single:
         convert = to_user(info.logical)
-        found = list_values(columns[0])
+        found = listed(columns[0])
         return found if convert is None else [None if each is None else convert(each) for each in found]
     names = info.row.names
     converts = [to_user(field.type) for field in info.row.fields]
     lists = [
         found if convert is None else [None if each is None else convert(each) for each in found]
-        for found, convert in zip(map(list_values, columns), converts, strict=True)
+        for found, convert in zip(map(listed, columns), converts, strict=True)
     ]
     return [Row.named(names, values) for values in zip(*lists, strict=True)]
 
@@ -106,7 +106,7 @@ def _each(values: Sequence[Any], convert: Convert) -> list[Any]:
     try:
         out.extend(map(convert, values))
     except RecordError as error:
-        raise with_row_number(error, len(out)) from error
+        raise numbered(error, len(out)) from error
     except (TypeError, ValueError, AttributeError, pickle.PicklingError) as error:
         raise RecordError(f"the function returned a value that cannot be written: {error}", "", -1, len(out)) from error
     return out

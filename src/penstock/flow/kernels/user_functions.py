@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.common.conversions import describe_raised, from_user, list_values, or_none, to_column, to_user
+from penstock.common.conversions import describe_raised, from_user, listed, or_none, to_column, to_user
 from penstock.errors import FunctionError, RecordError
 from penstock.flow.kernels.session import Session
 from penstock.flow.kernels.vectors import Failure, Kernel, Mask, Vector, failed_rows
@@ -116,5 +116,5 @@ class _Calls:
 def _as_seen(column: pa.Array, type_: DataType) -> list[Any]:
     """The values of a column as the function sees them."""
     convert = to_user(type_)
-    found = list_values(column)
+    found = listed(column)
     return found if convert is None else [None if each is None else convert(each) for each in found]
