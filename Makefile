@@ -22,7 +22,7 @@ export UV_PYTHON_DOWNLOADS := never
 # Spark starts many Python processes; compiled modules are what makes that quick.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test test-all test-python faults mutants simulate fuzz oracle oracle-streams lint fmt bench bench-peers lock clean
+.PHONY: help setup demo test durations test-all test-python faults mutants simulate fuzz oracle oracle-streams lint fmt bench bench-peers lock clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 16
@@ -35,6 +35,9 @@ demo: $(READY) ## Run the demonstration: a real broker, a pipeline, a crash, and
 
 test: $(READY) ## Run the tests (ARGS="tests/unit -k name" for some)
 	@$(BIN)/python $(PYTEST) -m "not slow" $(ARGS)
+
+durations: $(READY) ## Run the tests and write to tests/durations.txt how long each file takes (ARGS="tests/unit/cli" for some)
+	@$(BIN)/python $(PYTEST) -m "not slow" --durations-file tests/durations.txt $(ARGS)
 
 test-all: $(READY) ## Run all tests, those that take long among them
 	@$(BIN)/python $(PYTEST) $(ARGS)

@@ -72,13 +72,13 @@ def main() -> int:
         replay(session, source, arguments.records, PARTITIONS)
         replay(session, keyed, arguments.records, PARTITIONS, keys=True)
         bench = Bench(session, bootstrap, source, keyed, arguments.records)
-        cases = [case for case in bench.cases() if _wanted(case, arguments.only)]
+        cases = [case for case in bench.cases() if _is_chosen(case, arguments.only)]
         seconds = _measure(cases, arguments.rounds)
         _print(cases, seconds, arguments.records)
     return 0
 
 
-def _wanted(case: Case, only: str | None) -> bool:
+def _is_chosen(case: Case, only: str | None) -> bool:
     return only is None or case.name == "raw loop" or case.name in only.split(",")
 
 
@@ -126,14 +126,14 @@ class Bench:
         half = "WHERE category_id % 2 = 0"
         cases = [
             Case("raw loop", self._raw_loop),
-            Case("read", lambda: self._bounded("raw", None)),
-            Case("read+json", lambda: self._bounded("json", None)),
-            Case("read+json+filter", lambda: self._bounded("json", None, where=half)),
+            Case("read", lambda: self._run_bounded("raw", None)),
+            Case("read+json", lambda: self._run_bounded("json", None)),
+            Case("read+json+filter", lambda: self._run_bounded("json", None, where=half)),
         ]
         for guarantee in ("at-least-once", "exactly-once"):
             name = f"{guarantee} json filter json"
-            cases.append(Case(name, partial(self._bounded, "json", guarantee, where=half)))
-        for what, run in (("copy", self._bounded), ("copy every 1 s", self._paced)):
+            cases.append(Case(name, partial(self._run_bounded, "json", guarantee, where=half)))
+        for what, run in (("copy", self._run_bounded), ("copy every 1 s", self._run_paced)):
             for keys in (False, True):
                 for guarantee in ("at-least-once", "exactly-once"):
                     name = f"{guarantee} {'keyed ' if keys else ''}{what}"
@@ -149,14 +149,14 @@ class Bench:
             scan(chunk.records, start_offset=chunk.start, end_offset=chunk.end, aborted=chunk.aborted)
         return time.perf_counter() - begun
 
-    def _bounded(self, form: str, guarantee: str | None, keys: bool = False, where: str = "") -> float:
+    def _run_bounded(self, form: str, guarantee: str | None, keys: bool = False, where: str = "") -> float:
         """A bounded job, from start to end, in the Spark session that all cases share."""
         with self._job(form, guarantee, keys, "'scan.bounded.mode' = 'latest-offset'", where=where) as job:
             begun = time.perf_counter()
             engine.run(job)
             return time.perf_counter() - begun
 
-    def _paced(self, form: str, guarantee: str | None, keys: bool = False) -> float:
+    def _run_paced(self, form: str, guarantee: str | None, keys: bool = False) -> float:
         """An unbounded job, from its start until everything is written."""
         limit = f"'scan.max-records-per-trigger' = '{PER_BATCH}'"
         with self._job(form, guarantee, keys, limit, "SET 'execution.checkpointing.interval' = '1 s';") as job:

@@ -57,7 +57,7 @@ def main() -> int:
     ):
         topics = Topics.of(cluster.bootstrap)
         try:
-            for case in Cases(topics, arguments, Path(folder)).wanted():
+            for case in Cases(topics, arguments, Path(folder)).select():
                 found[case.name] = case.records, list(_rounds(case, sides, topics, arguments.rounds))
                 print(_line(case.name, *found[case.name]), flush=True)
         finally:
@@ -101,7 +101,7 @@ def _rounds(case: Case, sides: Mapping[str, Side], topics: Topics, rounds: int) 
     for number in range(rounds + 1):
         runs: dict[str, Run] = {}
         for name in sorted(sides, reverse=number % 2 == 0):
-            target = topics.new()
+            target = topics.create()
             with tempfile.TemporaryDirectory(prefix="penstock-beside-") as folder:
                 runs[name] = sides[name].run({"sql": case.sql(target, folder)})
             topics.drop(target)
@@ -140,7 +140,7 @@ class Cases:
         self._plain: str | None = None
         self._events: dict[str, str] = {}
 
-    def wanted(self) -> Iterator[Case]:
+    def select(self) -> Iterator[Case]:
         """Those that are chosen, in their order."""
         makers: dict[str, Callable[[str], Case]] = {
             **dict.fromkeys(PLAIN, self._work),
@@ -160,7 +160,7 @@ class Cases:
     # --- from topics ---
 
     def _plain_records(self) -> str:
-        self._plain = self._plain or self.topics.plain(self.arguments.records)
+        self._plain = self._plain or self.topics.make_plain(self.arguments.records)
         return self._plain
 
     def _work(self, name: str) -> Case:
@@ -169,7 +169,7 @@ class Cases:
     def _nexmark(self, name: str) -> Case:
         events = self.arguments.events
         for table in TABLES if not self._events else ():
-            self._events[table] = self.topics.new()
+            self._events[table] = self.topics.create()
             count = events * SHARES[table] // sum(SHARES.values())
             self.topics.fill(self._events[table], count, lambda at, table=table: Events().documents(table, at))
         return self._case(Work(name, events, self._events))
@@ -186,8 +186,8 @@ class Cases:
         records = self.arguments.records
         half = records // 2
 
-        def written(count: int, documents: Documents) -> str:
-            name = self.topics.new()
+        def write_topic(count: int, documents: Documents) -> str:
+            name = self.topics.create()
             self.topics.fill(name, count, documents)
             return name
 
@@ -195,10 +195,10 @@ class Cases:
             "GROUP BY, a million keys": lambda name: groups(name, self._plain_records(), "user_id", records),
             "GROUP BY, 1,000 keys": lambda name: groups(name, self._plain_records(), "category_id", records),
             "GROUP BY over changes": lambda name: changed_groups(
-                name, written(records, changes(records, max(1, half))), records
+                name, write_topic(records, changes(records, max(1, half))), records
             ),
             "regular join": lambda name: join(
-                name, written(half, facts(half, half)), written(half, names(half)), records
+                name, write_topic(half, facts(half, half)), write_topic(half, names(half)), records
             ),
         }
 

@@ -55,7 +55,7 @@ def script() -> str:
     return ";\n".join(["SET 'pipeline.name' = 'all'", "SET 'table.local-time-zone' = 'UTC'", *groups]) + ";\n"
 
 
-def measured() -> dict[str, float]:
+def measure() -> dict[str, float]:
     """Seconds of CPU of one process. ``again``: of the statements, when all that they need is imported."""
     begin = time.process_time()
     from penstock.plan.planning import plan_job
@@ -80,7 +80,7 @@ def main() -> None:
     parser.add_argument(_ROUND, action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.round:
-        print(json.dumps(measured()))
+        print(json.dumps(measure()))
         return
     command = [sys.executable, "-m", "bench.compile", _ROUND]
     rounds = [json.loads(subprocess.run(command, check=True, capture_output=True).stdout) for _ in range(given.rounds)]

@@ -33,7 +33,7 @@ from google.protobuf.message_factory import GetMessageClass
 from bench.messages import options_of
 from bench.records import SCHEMA
 from penstock.formats.avro.derived_schema import derive_schema
-from penstock.formats.avro.schema import document_of
+from penstock.formats.avro.schema import schema_document
 from penstock.formats.json.factory import FORMAT
 from penstock.formats.json.options import JsonOptions
 from penstock.options import OptionSet
@@ -169,7 +169,7 @@ def _cases(name: str, records: int, url: str) -> list[Case]:
     for shape, columns in _SHAPES_OF.get(name, SHAPES).items():
         # protobuf has no nulls in arrays and maps, and raw has none at all
         nulls = shape != "flat" and name not in ("protobuf", "raw")
-        schema, rows = parse_columns(columns), _rows(columns, records, nulls=nulls)
+        schema, rows = parse_columns(columns), _make_rows(columns, records, nulls=nulls)
         bound = _options(name, schema, shape, url)
         decoder, encoder = _format(name).decoder(schema, bound), _format(name).encoder(schema, bound)
         messages = encoder.encode(rows)
@@ -224,7 +224,7 @@ def _arrow_json(shape: str, columns: str, messages: pa.BinaryArray) -> Case:
 
 
 def _updates(name: str, records: int) -> list[Case]:
-    fmt, schema, rows = formats.get(name), parse_columns(SCHEMA), _rows(SCHEMA, records, nulls=False)
+    fmt, schema, rows = formats.get(name), parse_columns(SCHEMA), _make_rows(SCHEMA, records, nulls=False)
     assert isinstance(fmt, ChangeFormat)
     bound = fmt.options.from_text({})
     decoder, encoder = fmt.decoder(schema, bound), fmt.encoder(schema, bound)
@@ -264,7 +264,7 @@ def _size(messages: pa.BinaryArray) -> int:
 
 
 def _fastavro(columns: str, messages: pa.BinaryArray) -> Case:
-    parsed = fastavro.parse_schema(document_of(derive_schema(parse_columns(columns))))
+    parsed = fastavro.parse_schema(schema_document(derive_schema(parse_columns(columns))))
 
     def read() -> None:
         for message in messages.to_pylist():
@@ -274,7 +274,7 @@ def _fastavro(columns: str, messages: pa.BinaryArray) -> Case:
 
 
 def _runtime(columns: str, messages: pa.BinaryArray, rows: pa.RecordBatch) -> list[Case]:
-    kind = GetMessageClass(options_of(parse_columns(columns)).loaded.message)
+    kind = GetMessageClass(options_of(parse_columns(columns)).loaded_definition.message)
     names = [field.name for field in kind.DESCRIPTOR.fields]
 
     def read() -> None:
@@ -291,7 +291,7 @@ def _runtime(columns: str, messages: pa.BinaryArray, rows: pa.RecordBatch) -> li
     return [Case("protobuf's runtime flat decode", size, read), Case("protobuf's runtime flat encode", size, write)]
 
 
-def _rows(columns: str, records: int, *, nulls: bool) -> pa.RecordBatch:
+def _make_rows(columns: str, records: int, *, nulls: bool) -> pa.RecordBatch:
     """So many rows of these columns, the same ones every time; lists have 0 to 4 items, one value in ten is null."""
     random = np.random.default_rng(1)
     schema = arrow_schema(parse_columns(columns))

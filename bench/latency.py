@@ -50,7 +50,7 @@ class Traffic(Protocol):
         """The record of that number, from 0."""
         ...
 
-    def answered(self, value: bytes) -> Iterable[int]:
+    def find_answered(self, value: bytes) -> Iterable[int]:
         """The numbers of the records that are visible by a value of the output and were not before."""
         ...
 
@@ -72,7 +72,7 @@ class Copies:
         """The number, in a record of the usual size."""
         return _NUMBER.pack(number) + bytes(RECORD_BYTES - _NUMBER.size)
 
-    def answered(self, value: bytes) -> Iterable[int]:
+    def find_answered(self, value: bytes) -> Iterable[int]:
         """The number of the copied record."""
         return _NUMBER.unpack_from(value)
 
@@ -151,7 +151,7 @@ def _load(
         now = time.time()
         for record in records:
             assert record.error() is None, record.error()
-            for number in traffic.answered(record.value()):
+            for number in traffic.find_answered(record.value()):
                 seen[number] = now
                 left -= 1
     consumer.close()

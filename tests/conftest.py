@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
+from tests.durations import Duration, update_durations
+
 if TYPE_CHECKING:
     from kafka.admin import KafkaAdminClient
 
@@ -46,7 +48,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Writes how long the files of tests took, the longest first."""
+    """Writes how long the files of tests took."""
     path = config.getoption("durations_file")
     if path is None:
         return
@@ -57,8 +59,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
             file = report.nodeid.partition("::")[0]
             seconds[file] += report.duration
             tests[file] += report.when == "call"
-    lines = [f"{each:7.1f} s {tests[file]:5} tests  {file}\n" for file, each in seconds.most_common()]
-    Path(path).write_text(f"{seconds.total():7.1f} s {tests.total():5} tests\n{''.join(lines)}", "utf-8")
+    update_durations(Path(path), {file: Duration(each, tests[file]) for file, each in seconds.items()})
 
 
 @pytest.fixture(scope="session")

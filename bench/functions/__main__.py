@@ -48,7 +48,7 @@ def main() -> int:
     runs: dict[str, list[Run]] = {name: [] for name in cases}
     with KafkaCluster(brokers=1, properties={"file.delete.delay.ms": "1000"}) as cluster:
         topics = Topics.of(cluster.bootstrap)
-        source = topics.plain(arguments.records)
+        source = topics.make_plain(arguments.records)
         try:
             for number in range(arguments.rounds + 1):
                 for name, (side, call) in cases.items():
@@ -68,7 +68,7 @@ def main() -> int:
 
 def _run(side: Side, task: dict[str, Any], topics: Topics) -> Run:
     """One run, whose result has all records. Raises SideError."""
-    target = topics.new()
+    target = topics.create()
     try:
         with tempfile.TemporaryDirectory(prefix="penstock-functions-") as folder:
             settings = {"execution.checkpointing.dir": f"file://{folder}"}

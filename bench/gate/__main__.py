@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.gate.delays import percentiles
-from bench.gate.kills import killed
+from bench.gate.kills import run_with_kills
 from bench.gate.queries import BOUNDED, Query, changed_groups, groups, join, script
 from bench.gate.report import Measured, Report
 from bench.gate.restarts import seconds_to_commit
@@ -80,7 +80,7 @@ def main() -> int:
                     report.restarts[keys] = seconds_to_commit(topics, keys, arguments.rounds, arguments.limit)
                     _say(f"restart with {keys:,} keys: {report.restarts[keys]}")
             if arguments.kills:
-                report.kills = killed(topics, arguments.kills, arguments.seed, arguments.limit, _say)
+                report.kills = run_with_kills(topics, arguments.kills, arguments.seed, arguments.limit, _say)
             if arguments.latency:
                 keys, rate = 1000, arguments.rate
                 found = percentiles(topics.bootstrap, keys, rate, arguments.seconds)
@@ -156,7 +156,7 @@ def _jobs(arguments: argparse.Namespace, topics: Topics, report: Report) -> None
     for side in sides.values():
         side.limit = arguments.limit
     try:
-        report.jobs = _measured(_cases(arguments, topics, sides), arguments.rounds, topics, report.notes)
+        report.jobs = _measure(_cases(arguments, topics, sides), arguments.rounds, topics, report.notes)
     finally:
         for side in sides.values():
             side.close()
@@ -164,7 +164,7 @@ def _jobs(arguments: argparse.Namespace, topics: Topics, report: Report) -> None
 
 def _cases(arguments: argparse.Namespace, topics: Topics, sides: dict[str, Side]) -> list[Case]:
     plan = Cases(arguments, topics, sides)
-    cases = [case for query in plan.queries() for case in plan.of(query)]
+    cases = [case for query in plan.queries() for case in plan.select(query)]
     return [each for each in cases if each.name.startswith(tuple(arguments.only.split(",")))]
 
 
@@ -183,19 +183,19 @@ class Cases:
         wanted = self.arguments.queries.split(",")
         plain: list[str] = []
 
-        def written() -> str:
+        def write_once() -> str:
             if not plain:
-                plain.append(self.topics.plain(records))
+                plain.append(self.topics.make_plain(records))
             return plain[0]
 
         makers: dict[str, Callable[[str], Query]] = {
-            "GROUP BY, a million keys": lambda name: groups(name, written(), "user_id", records),
-            "GROUP BY, 1,000 keys": lambda name: groups(name, written(), "category_id", records),
+            "GROUP BY, a million keys": lambda name: groups(name, write_once(), "user_id", records),
+            "GROUP BY, 1,000 keys": lambda name: groups(name, write_once(), "category_id", records),
             "GROUP BY over changes": lambda name: changed_groups(
-                name, self._filled(records, changes(records, users)), records
+                name, self._fill_topic(records, changes(records, users)), records
             ),
             "regular join": lambda name: join(
-                name, self._filled(half, facts(half, half)), self._filled(half, names(half)), records
+                name, self._fill_topic(half, facts(half, half)), self._fill_topic(half, names(half)), records
             ),
         }
         for name, make in makers.items():
@@ -203,7 +203,7 @@ class Cases:
                 _say(f"writing the records of: {name}")
                 yield make(name)
 
-    def of(self, query: Query) -> Iterator[Case]:
+    def select(self, query: Query) -> Iterator[Case]:
         """Those of a query."""
         yield from self._penstock(query)
         if "flink" in self.sides:
@@ -211,8 +211,8 @@ class Cases:
         if "spark" in self.sides and query.name.startswith("GROUP BY, "):
             yield from self._spark(query)
 
-    def _filled(self, records: int, documents: Documents) -> str:
-        name = self.topics.new()
+    def _fill_topic(self, records: int, documents: Documents) -> str:
+        name = self.topics.create()
         self.topics.fill(name, records, documents)
         return name
 
@@ -248,7 +248,7 @@ class Cases:
         yield self._spark_case("spark groupBy, RocksDB", query, "groupBy", "rocksdb")
         count = min(self.arguments.slow_records, query.records)
         (source,) = query.sources
-        few = replace(query, sources=[replace(source, topic=self.topics.plain(count))], records=count, total=count)
+        few = replace(query, sources=[replace(source, topic=self.topics.make_plain(count))], records=count, total=count)
         yield self._spark_case("spark transformWithState", few, "transformWithState", "rocksdb")
 
     def _spark_case(self, name: str, query: Query, how: str, provider: str) -> Case:
@@ -270,20 +270,20 @@ class Cases:
         return Case(name, query, self.sides["spark"], task)
 
 
-def _measured(cases: Sequence[Case], rounds: int, topics: Topics, notes: list[str]) -> list[Measured]:
+def _measure(cases: Sequence[Case], rounds: int, topics: Topics, notes: list[str]) -> list[Measured]:
     """The medians' runs of all cases that went well; what went wrong is noted."""
     runs: dict[Case, list[Run]] = {case: [] for case in cases}
     rows: dict[Case, int] = {}
     for number in range(rounds + 1):
         for case in list(runs):
-            target = topics.new()
+            target = topics.create()
             try:
                 with tempfile.TemporaryDirectory(prefix="penstock-gate-") as folder:
                     run = case.side.run(case.task(target, folder))
                 if number:
                     runs[case].append(run)
                 else:
-                    rows[case] = _checked(case, topics.found(target))
+                    rows[case] = _check(case, topics.read_table(target))
             except SideError as error:
                 notes.append(f"{case.name}, {case.query.name}: {error}")
                 del runs[case]
@@ -297,7 +297,7 @@ def _measured(cases: Sequence[Case], rounds: int, topics: Topics, notes: list[st
     return [Measured(case.query.name, case.name, case.query.records, rows[case], taken) for case, taken in runs.items()]
 
 
-def _checked(case: Case, found: Found) -> int:
+def _check(case: Case, found: Found) -> int:
     """The rows of a result. Raises SideError if records are missing in it, or are counted twice."""
     if found.total != case.query.total:
         raise SideError(f"the totals count {found.total:,} of {case.query.total:,} records")

@@ -30,7 +30,7 @@ class Counts:
             f'"amount":{number % 1000}.25,"ts":"2026-01-01 00:00:00","note":"{"x" * 20}"}}'
         ).encode()
 
-    def answered(self, value: bytes) -> Iterable[int]:
+    def find_answered(self, value: bytes) -> Iterable[int]:
         """The records that a group's totals count and did not count before. A group's records are in one partition,
         so they are counted in their order."""
         row = json.loads(value)

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bench.gate.queries import Source, script, upserts
-from bench.gate.restarts import idle, reaches, running, until
+from bench.gate.restarts import idle, reaches, running, wait_until
 from bench.gate.topics import Topics, document, names
 
 _USERS, _REGIONS = 50_000, 1_000
@@ -62,7 +62,7 @@ class _Producer:
             self.written += _SOME
 
 
-def killed(topics: Topics, kills: int, seed: int, limit: float, say: Callable[[str], None]) -> Outcome:
+def run_with_kills(topics: Topics, kills: int, seed: int, limit: float, say: Callable[[str], None]) -> Outcome:
     """Kill ``penstock run`` and all its processes ``kills`` times, at random moments up to three seconds after its
     first commit or, each fourth time, before it; then let it finish, and compare its tables with a recomputation.
 
@@ -70,7 +70,7 @@ def killed(topics: Topics, kills: int, seed: int, limit: float, say: Callable[[s
     TimeoutError if nothing is committed for ``limit`` seconds.
     """
     moments = random.Random(seed)
-    source, users, totals, joined = (topics.new() for _ in range(4))
+    source, users, totals, joined = (topics.create() for _ in range(4))
     topics.fill(users, _REGIONS, _names)
     amid = 0
     with tempfile.TemporaryDirectory(prefix="penstock-gate-") as folder:
@@ -83,7 +83,7 @@ def killed(topics: Topics, kills: int, seed: int, limit: float, say: Callable[[s
                     if moments.random() < 0.25:
                         _wait(moments.uniform(0, 8))
                     else:
-                        until(partial(reaches, topics, totals, length + 1), process, limit)
+                        wait_until(partial(reaches, topics, totals, length + 1), process, limit)
                         _wait(moments.uniform(0, 3))
                 under_way = checkpoint.exists() and not idle(checkpoint)
                 amid += under_way
@@ -93,8 +93,8 @@ def killed(topics: Topics, kills: int, seed: int, limit: float, say: Callable[[s
         topics.fill(source, 8, _changes, first=producer.written)
         records = producer.written + 8
         with running(file, folder) as process:
-            until(partial(_consumed, topics, joined, since, records), process, limit)
-            until(lambda: idle(checkpoint), process, limit)
+            wait_until(partial(_is_consumed, topics, joined, since, records), process, limit)
+            wait_until(lambda: idle(checkpoint), process, limit)
         batches = max(int(each.name) for each in (checkpoint / "commits").glob("[0-9]*")) + 1
     wrong = tuple(_differences(topics, totals, joined, records))
     for topic in (source, users, totals, joined):
@@ -161,28 +161,26 @@ def _names(numbers: npt.NDArray[np.int64]) -> pa.BinaryArray:
     return pc.binary_join_element_wise('{"before":null,"after":', rows, ',"op":"c"}', "").cast(pa.binary())
 
 
-def _consumed(topics: Topics, joined: str, since: dict[tuple[str, int], int], records: int) -> bool:
+def _is_consumed(topics: Topics, joined: str, since: dict[tuple[str, int], int], records: int) -> bool:
     """Whether the last row of each partition is in the joined table, after ``since``."""
     found = topics.rows(joined, since)
-    last = _joined(records).column("id")[-4:]
+    last = _expected_join(records).column("id")[-4:]
     return found.num_rows > 0 and pc.all(pc.is_in(last, found.column("id").combine_chunks())).as_py()
 
 
-def _joined(records: int) -> pa.Table:
+def _expected_join(records: int) -> pa.Table:
     numbers = np.arange(records)
     row = _row(numbers[numbers // 4 % 2 == 1])
     name = pc.binary_join_element_wise("user ", pa.array(row["region"]).cast(pa.string()), "")
-    return _sorted(pa.table({**row, "name": name}), "id")
+    return _sort(pa.table({**row, "name": name}), "id")
 
 
 def _totals(records: int) -> pa.Table:
-    groups = _joined(records).group_by("user_id").aggregate([("id", "count"), ("amount", "sum")])
-    return _sorted(
-        groups.select(["user_id", "id_count", "amount_sum"]).rename_columns(["user_id", "n", "s"]), "user_id"
-    )
+    groups = _expected_join(records).group_by("user_id").aggregate([("id", "count"), ("amount", "sum")])
+    return _sort(groups.select(["user_id", "id_count", "amount_sum"]).rename_columns(["user_id", "n", "s"]), "user_id")
 
 
-def _sorted(table: pa.Table, key: str) -> pa.Table:
+def _sort(table: pa.Table, key: str) -> pa.Table:
     return table.sort_by(key).combine_chunks()
 
 
@@ -190,9 +188,9 @@ def _differences(topics: Topics, totals: str, joined: str, records: int) -> list
     wrong = []
     for name, topic, key, wanted in (
         ("totals", totals, "user_id", _totals(records)),
-        ("joined", joined, "id", _joined(records)),
+        ("joined", joined, "id", _expected_join(records)),
     ):
-        found = _sorted(topics.rows(topic), key)
+        found = _sort(topics.rows(topic), key)
         if not found.equals(wanted):
             wrong.append(f"{name}: {found.num_rows:,} rows, {wanted.num_rows:,} are right, and they are not equal")
     return wrong

@@ -27,7 +27,7 @@ def seconds_to_commit(topics: Topics, keys: int, rounds: int, limit: float) -> l
 
     Raises TimeoutError after ``limit`` seconds, AssertionError if the totals do not go on from the state.
     """
-    source, target = topics.new(), topics.new()
+    source, target = topics.create(), topics.create()
     documents = single_amounts(keys)
     topics.fill(source, keys, documents)
     query = Query(
@@ -46,8 +46,8 @@ def seconds_to_commit(topics: Topics, keys: int, rounds: int, limit: float) -> l
         settings = {"execution.checkpointing.dir": f"{folder}/checkpoints", "pipeline.name": "gate"}
         file.write_text(script(settings, query.statements(topics.bootstrap, target, {}, {})))
         with running(file, folder) as process:
-            until(partial(reaches, topics, target, keys), process, limit)
-            until(lambda: idle(Path(folder, "checkpoints", "gate")), process, limit)
+            wait_until(partial(reaches, topics, target, keys), process, limit)
+            wait_until(lambda: idle(Path(folder, "checkpoints", "gate")), process, limit)
         for number in range(rounds):
             before = topics.ends(target)
             length = sum(before.values()) + more
@@ -55,11 +55,11 @@ def seconds_to_commit(topics: Topics, keys: int, rounds: int, limit: float) -> l
             grown = partial(reaches, topics, target, length)
             begun = time.perf_counter()
             with running(file, folder) as process:
-                until(grown, process, limit)
+                wait_until(grown, process, limit)
                 found.append(time.perf_counter() - begun)
                 counts = topics.rows(target, before).column("n").to_pylist()
                 assert counts == [number + 2] * more, "the totals do not go on from those before"
-                until(lambda: idle(Path(folder, "checkpoints", "gate")), process, limit)
+                wait_until(lambda: idle(Path(folder, "checkpoints", "gate")), process, limit)
     for topic in (source, target):
         topics.drop(topic)
     return found
@@ -85,7 +85,7 @@ def running(file: Path, folder: str) -> Iterator[subprocess.Popen[bytes]]:
         process.wait()
 
 
-def until(met: Callable[[], bool], process: subprocess.Popen[bytes], limit: float) -> None:
+def wait_until(met: Callable[[], bool], process: subprocess.Popen[bytes], limit: float) -> None:
     """Wait. Raises TimeoutError after ``limit`` seconds, or if the process ends."""
     end = time.monotonic() + limit
     while not met():

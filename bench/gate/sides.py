@@ -49,7 +49,7 @@ class Side:
 
     def run(self, task: Mapping[str, Any]) -> Run:
         """Run one job. Raises SideError."""
-        process = self._started()
+        process = self._start()
         before = _cpu_seconds(process.pid)
         with _Peak(process.pid) as peak:
             answer = self._ask(process, task)
@@ -65,7 +65,7 @@ class Side:
         if self._log is not None:
             self._log.close()
 
-    def _started(self) -> subprocess.Popen[str]:
+    def _start(self) -> subprocess.Popen[str]:
         if self._process is None:
             self._log = tempfile.TemporaryFile("w+", prefix="penstock-gate-")  # noqa: SIM115 - until the side is closed
             self._process = subprocess.Popen(

@@ -49,7 +49,7 @@ def _run(spark: Any, task: dict[str, Any]) -> float:
     if not task["provider"]:
         return _ran(_stateless(_source(spark, task), functions, task), task)
     spark.conf.set(f"{_STATE}.providerClass", _PROVIDERS[task["provider"]])
-    rows = _parsed(_source(spark, task), functions, task)
+    rows = _parse_rows(_source(spark, task), functions, task)
     key = task["key"]
     if task["how"] == "groupBy":
         totals = rows.groupBy(key).agg(functions.count("*").alias("n"), functions.sum("amount").alias("s"))
@@ -68,7 +68,7 @@ def _source(spark: Any, task: dict[str, Any]) -> Any:
     return read.load()
 
 
-def _parsed(rows: Any, functions: Any, task: dict[str, Any]) -> Any:
+def _parse_rows(rows: Any, functions: Any, task: dict[str, Any]) -> Any:
     columns = task["columns"].replace("TIMESTAMP(3)", "TIMESTAMP")
     parsed = functions.from_json(functions.col("value").cast("string"), columns)
     return rows.select(parsed.alias("row")).select("row.*")
@@ -78,7 +78,7 @@ def _stateless(rows: Any, functions: Any, task: dict[str, Any]) -> Any:
     if task["how"] == "copy":
         return rows.select("value").writeStream.format("kafka")
     if task["how"] == "filter":
-        rows = _parsed(rows, functions, task).where(task["key"])
+        rows = _parse_rows(rows, functions, task).where(task["key"])
     return rows.writeStream.format("noop")
 
 

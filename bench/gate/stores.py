@@ -71,7 +71,7 @@ class Timed:
 
     def flush(self) -> object:
         """Write the changes."""
-        return _timed(self.seconds, "flush", self.state.flush)
+        return _time_call(self.seconds, "flush", self.state.flush)
 
 
 @dataclass(eq=False)
@@ -80,13 +80,13 @@ class _TimedTable:
     seconds: dict[str, float]
 
     def get(self, groups: Groups) -> tuple[Flags, pa.RecordBatch]:
-        return _timed(self.seconds, "get", lambda: self.table.get(groups))
+        return _time_call(self.seconds, "get", lambda: self.table.get(groups))
 
     def put(self, groups: Groups, values: pa.RecordBatch, present: Flags) -> None:
-        _timed(self.seconds, "put", lambda: self.table.put(groups, values, present))
+        _time_call(self.seconds, "put", lambda: self.table.put(groups, values, present))
 
 
-def _timed(seconds: dict[str, float], part: str, run: Callable[[], _T]) -> _T:
+def _time_call(seconds: dict[str, float], part: str, run: Callable[[], _T]) -> _T:
     begun = time.perf_counter()
     result = run()
     seconds[part] = seconds.get(part, 0.0) + time.perf_counter() - begun

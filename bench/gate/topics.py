@@ -50,7 +50,7 @@ class Topics:
         """Those of the cluster at ``bootstrap``."""
         return cls(session_for(ClientConfig.from_properties({"bootstrap.servers": bootstrap})), bootstrap)
 
-    def new(self) -> str:
+    def create(self) -> str:
         """A topic without records."""
         name = f"gate-{uuid.uuid4().hex[:10]}"
         create_topic(self.session, name, partitions=PARTITIONS)
@@ -62,9 +62,9 @@ class Topics:
         for future in admin.delete_topics([name]).values():
             future.result()
 
-    def plain(self, records: int) -> str:
+    def make_plain(self, records: int) -> str:
         """A topic with the records that ``python -m bench`` measures: a million users, 1,000 categories."""
-        name = self.new()
+        name = self.create()
         replay(self.session, name, records, PARTITIONS)
         return name
 
@@ -108,7 +108,7 @@ class Topics:
         lines = b"\n".join(live.to_pylist())
         return pj.read_json(pa.BufferReader(lines), pj.ReadOptions(block_size=64 << 20)) if lines else pa.table({})
 
-    def found(self, name: str) -> Found:
+    def read_table(self, name: str) -> Found:
         """What the table in a topic holds."""
         rows = self.rows(name)
         total = pc.sum(rows.column("n")).as_py() if "n" in rows.column_names else rows.num_rows

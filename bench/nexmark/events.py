@@ -64,35 +64,35 @@ class Events:
         return pa.RecordBatch.from_pydict(
             {
                 "id": numbers // _ROUND + _FIRST_ID,
-                "name": draws.of(_NAMES),
-                "emailAddress": draws.of(_EMAILS),
-                "creditCard": draws.of(_CARDS),
-                "city": draws.of(pa.array(_CITIES)),
-                "state": draws.of(pa.array(_STATES)),
+                "name": draws.draw_text(_NAMES),
+                "emailAddress": draws.draw_text(_EMAILS),
+                "creditCard": draws.draw_text(_CARDS),
+                "city": draws.draw_text(pa.array(_CITIES)),
+                "state": draws.draw_text(pa.array(_STATES)),
                 "dateTime": self._times(numbers),
-                "extra": draws.of(_PERSON_EXTRAS),
+                "extra": draws.draw_text(_PERSON_EXTRAS),
             }
         )
 
     def _auctions(self, numbers: Numbers) -> pa.RecordBatch:
         draws = _Draws(numbers, "auction")
         initial = draws.prices()
-        cold = draws.below(_COLD_SELLERS) == 0
+        cold = draws.draw_below(_COLD_SELLERS) == 0
         seller = np.where(cold, _live_person(numbers, draws), numbers // _ROUND // _HOT * _HOT)
         while_open = _LIVE_AUCTIONS * _ROUND // SHARES["auction"]
         horizon = self._millis(numbers + while_open) - self._millis(numbers)
         return pa.RecordBatch.from_pydict(
             {
                 "id": _last_auction(numbers) + _FIRST_ID,
-                "itemName": draws.of(_ITEMS),
-                "description": draws.of(_DESCRIPTIONS),
+                "itemName": draws.draw_text(_ITEMS),
+                "description": draws.draw_text(_DESCRIPTIONS),
                 "initialBid": initial,
                 "reserve": initial + draws.prices(),
                 "dateTime": self._times(numbers),
-                "expires": _instants(self._millis(numbers) + 1 + draws.below(np.maximum(horizon * 2, 1))),
+                "expires": _instants(self._millis(numbers) + 1 + draws.draw_below(np.maximum(horizon * 2, 1))),
                 "seller": seller + _FIRST_ID,
-                "category": draws.below(_CATEGORIES) + _FIRST_CATEGORY,
-                "extra": draws.of(_AUCTION_EXTRAS),
+                "category": draws.draw_below(_CATEGORIES) + _FIRST_CATEGORY,
+                "extra": draws.draw_text(_AUCTION_EXTRAS),
             }
         )
 
@@ -100,12 +100,12 @@ class Events:
         draws = _Draws(numbers, "bid")
         last = _last_auction(numbers)
         oldest = np.maximum(last - _LIVE_AUCTIONS, 0)
-        live = oldest + draws.below(last - oldest + 1 + _AHEAD)
-        auction = np.where(draws.below(_COLD_AUCTIONS) == 0, live, last // _HOT * _HOT)
-        cold = draws.below(_COLD_BIDDERS) == 0
+        live = oldest + draws.draw_below(last - oldest + 1 + _AHEAD)
+        auction = np.where(draws.draw_below(_COLD_AUCTIONS) == 0, live, last // _HOT * _HOT)
+        cold = draws.draw_below(_COLD_BIDDERS) == 0
         bidder = np.where(cold, _live_person(numbers, draws), numbers // _ROUND // _HOT * _HOT + 1)
-        hot = draws.below(2) == 0
-        channel = np.where(hot, draws.below(len(_HOT_CHANNELS)), len(_HOT_CHANNELS) + draws.below(_CHANNELS))
+        hot = draws.draw_below(2) == 0
+        channel = np.where(hot, draws.draw_below(len(_HOT_CHANNELS)), len(_HOT_CHANNELS) + draws.draw_below(_CHANNELS))
         return pa.RecordBatch.from_pydict(
             {
                 "auction": auction + _FIRST_ID,
@@ -114,7 +114,7 @@ class Events:
                 "channel": _CHANNEL_NAMES.take(pa.array(channel)),
                 "url": _URLS.take(pa.array(channel)),
                 "dateTime": self._times(numbers),
-                "extra": draws.of(_BID_EXTRAS),
+                "extra": draws.draw_text(_BID_EXTRAS),
             }
         )
 
@@ -139,7 +139,7 @@ def _live_person(numbers: Numbers, draws: _Draws) -> Numbers:
     """The ordinal of one of the last persons, or of one of the next."""
     persons = numbers // _ROUND + 1
     live = np.minimum(persons, _LIVE_PERSONS)
-    return persons - live + draws.below(live + _AHEAD)
+    return persons - live + draws.draw_below(live + _AHEAD)
 
 
 class _Draws:
@@ -158,17 +158,17 @@ class _Draws:
             bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         return bits ^ (bits >> np.uint64(31))
 
-    def below(self, most: int | Numbers) -> Numbers:
+    def draw_below(self, most: int | Numbers) -> Numbers:
         """Whole numbers from 0, less than ``most``."""
         return (self._bits() % np.asarray(most).astype(np.uint64)).astype(np.int64)
 
     def prices(self) -> Numbers:
         """From 100 to 100,000,000, as many of each order of magnitude."""
-        return _PRICES[self.below(len(_PRICES))]
+        return _PRICES[self.draw_below(len(_PRICES))]
 
-    def of(self, texts: pa.StringArray) -> pa.StringArray:
+    def draw_text(self, texts: pa.StringArray) -> pa.StringArray:
         """One of the texts each."""
-        return texts.take(pa.array(self.below(len(texts))))
+        return texts.take(pa.array(self.draw_below(len(texts))))
 
 
 # --- texts ---------------------------------------------------------------------------------------------------
@@ -192,7 +192,7 @@ def _integers(random: np.random.Generator, most: int, count: int) -> Numbers:
     return (random.bit_generator.random_raw(count) % np.uint64(most)).astype(np.int64)
 
 
-def _joined(*parts: pa.StringArray | str) -> pa.StringArray:
+def _join_texts(*parts: pa.StringArray | str) -> pa.StringArray:
     return pc.binary_join_element_wise(*parts, "")
 
 
@@ -211,16 +211,16 @@ def _digits(seed: int) -> pa.StringArray:
 def _channel_urls() -> pa.StringArray:
     count = len(_HOT_CHANNELS) + _CHANNELS
     folders = [part for seed in (21, 22, 23) for part in (_texts(seed, 3, 4, "_", count), "/")]
-    url = _joined("https://www.nexmark.com/", *folders, "item.htm?query=1")
+    url = _join_texts("https://www.nexmark.com/", *folders, "item.htm?query=1")
     channel = np.arange(count) - len(_HOT_CHANNELS)
     number = pa.array(np.maximum(channel, 0) * 214_748 % 2_147_483_648).cast(pa.string())
     named = (channel >= 0) & (channel % 10 != 0)
-    return _joined(url, pc.if_else(pa.array(named), _joined("&channel_id=", number), ""))
+    return _join_texts(url, pc.if_else(pa.array(named), _join_texts("&channel_id=", number), ""))
 
 
 _NAMES = pa.array([f"{given} {family}" for given in _GIVEN for family in _FAMILY])
-_EMAILS = _joined(_texts(1, 3, 6), "@", _texts(2, 3, 4), ".com")
-_CARDS = _joined(_digits(3), " ", _digits(4), " ", _digits(5), " ", _digits(6))
+_EMAILS = _join_texts(_texts(1, 3, 6), "@", _texts(2, 3, 4), ".com")
+_CARDS = _join_texts(_digits(3), " ", _digits(4), " ", _digits(5), " ", _digits(6))
 _ITEMS, _DESCRIPTIONS = _texts(7, 3, 19, " "), _texts(8, 3, 99, " ")
 _PERSON_EXTRAS, _AUCTION_EXTRAS, _BID_EXTRAS = _extras(200, 70, 9), _extras(500, 110, 10), _extras(100, 32, 11)
 _CHANNEL_NAMES = pa.array([*_HOT_CHANNELS, *(f"channel-{number}" for number in range(_CHANNELS))])
@@ -239,7 +239,7 @@ def _json(rows: pa.RecordBatch) -> pa.BinaryArray:
         text = _clock(column) if pa.types.is_timestamp(column.type) else column.cast(pa.string())
         parts += [f'{before}"{name}":' + ("" if number else '"'), text]
         before = "," if number else '",'
-    return _joined(*parts, "}" if before == "," else '"}').cast(pa.binary())
+    return _join_texts(*parts, "}" if before == "," else '"}').cast(pa.binary())
 
 
 _THOUSANDTHS = pc.utf8_lpad(pa.array(range(1000)).cast(pa.string()), 3, "0")
@@ -250,4 +250,4 @@ def _clock(times: pa.TimestampArray) -> pa.StringArray:
     millis = times.cast(pa.int64()).to_numpy()
     seconds, at = np.unique(millis // 1000, return_inverse=True)
     text = pc.strftime(pa.array(seconds).cast(pa.timestamp("s")), "%Y-%m-%d %H:%M:%S").take(pa.array(at))
-    return _joined(text, ".", _THOUSANDTHS.take(pa.array(millis % 1000)))
+    return _join_texts(text, ".", _THOUSANDTHS.take(pa.array(millis % 1000)))

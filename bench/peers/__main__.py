@@ -79,23 +79,23 @@ def main() -> int:
 def _works(topics: Topics, records: int, events: int, wanted: list[str] | None) -> Iterator[Work]:
     plain = [name for name in PLAIN if wanted is None or name in wanted]
     if plain:
-        source = topics.plain(records)
+        source = topics.make_plain(records)
         yield from (Work(name, records, {"src": source}) for name in plain)
         topics.drop(source)
     named = {f"nexmark_{query}": query for query in QUERIES}
     chosen = {name: query for name, query in named.items() if wanted is None or name in wanted}
-    reads = {name: tables for name, query in chosen.items() if (tables := _read(query))}
+    reads = {name: tables for name, query in chosen.items() if (tables := _find_tables(query))}
     counts = {table: events * SHARES[table] // sum(SHARES.values()) for table in TABLES}
     filled = {}
     for table in TABLES:
         if any(table in tables for tables in reads.values()):
-            filled[table] = topics.new()
+            filled[table] = topics.create()
             topics.fill(filled[table], counts[table], lambda at, table=table: Events().documents(table, at))
     for name, tables in reads.items():
         yield Work(name, sum(counts[table] for table in tables), {table: filled[table] for table in tables})
 
 
-def _read(query: str) -> set[str]:
+def _find_tables(query: str) -> set[str]:
     """The tables that a query reads; none for one that penstock does not have yet."""
     kafka = {"connector": "kafka", "properties.bootstrap.servers": "localhost:1", "topic": "t"}
     options = {table: {**kafka, "format": "json"} for table in (*TABLES, "side_input")}
@@ -167,14 +167,14 @@ class Bench:
 
     def _run(self, work: Work, system: str, *, count: bool) -> tuple[Run, int]:
         """A job of a system, and how many rows it wrote. Raises SideError."""
-        target = self.topics.new()
+        target = self.topics.create()
         side = self._sides[system.partition("_")[0]]
         try:
             with tempfile.TemporaryDirectory(prefix="penstock-peers-") as folder:
                 run = side.run(self._task(work, system, target, folder))
             if not count or not work.written:
                 return run, 0
-            return run, self.topics.found(target).rows if work.keyed else self.topics.count(target)
+            return run, self.topics.read_table(target).rows if work.keyed else self.topics.count(target)
         except SideError:
             side.close()
             raise

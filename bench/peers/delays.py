@@ -25,6 +25,6 @@ class FilteredJson:
         """A document of about 100 bytes."""
         return f'{{"number":{number},"note":"{"x" * 75}"}}'.encode()
 
-    def answered(self, value: bytes) -> Iterable[int]:
+    def find_answered(self, value: bytes) -> Iterable[int]:
         """The number in the result."""
         return (json.loads(value)["number"],)

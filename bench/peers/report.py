@@ -43,7 +43,7 @@ class Report:
     def add(self, work: str, records: int, runs: Mapping[str, Sequence[Run]]) -> None:
         """Take in the runs of a work. A ratio is the median over rounds of how much faster penstock was."""
         of = {name: each for name, each in runs.items() if each}
-        self.work[work] = {name: _measured(records, each) for name, each in of.items()}
+        self.work[work] = {name: _summarize(records, each) for name, each in of.items()}
         ours = of.get("penstock")
         if ours:
             self.ratio[work] = {
@@ -89,7 +89,7 @@ def publish(document: Mapping[str, Any]) -> None:
     path.write_text(re.sub(f"{marks[0]}.*{marks[1]}", lambda _: between, text, flags=re.DOTALL), "utf-8")
     for name, (title, works) in _plots(document).items():
         shown = {
-            _short(work): {_NAMES[system]: found["median"] for system, found in document["work"][work].items()}
+            _short_name(work): {_NAMES[system]: found["median"] for system, found in document["work"][work].items()}
             for work in works
         }
         (_DOCS / "images").mkdir(exist_ok=True)
@@ -131,8 +131,8 @@ def _rates(document: Mapping[str, Any], works: Sequence[str]) -> str:
         there = [each for each in systems if each in found]
         lines.append(
             [
-                _short(work),
-                *(_spread(found.get(each)) for each in systems),
+                _short_name(work),
+                *(_format_spread(found.get(each)) for each in systems),
                 ", ".join(f"{value:.1f}" for value in document["ratio"].get(work, {}).values()),
                 ", ".join(f"{found[each]['cpu_seconds_per_million']:.1f}" for each in there),
                 ", ".join(f"{found[each]['peak_bytes'] / _GIB:.1f}" for each in there),
@@ -142,7 +142,7 @@ def _rates(document: Mapping[str, Any], works: Sequence[str]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in (head, rule, *lines))
 
 
-def _spread(found: Mapping[str, float] | None) -> str:
+def _format_spread(found: Mapping[str, float] | None) -> str:
     return "" if found is None else f"{found['median']:,.0f} ({found['min']:,.0f} to {found['max']:,.0f})"
 
 
@@ -158,11 +158,11 @@ def _means(document: Mapping[str, Any], works: Iterable[str]) -> list[str]:
     ]
 
 
-def _short(work: str) -> str:
+def _short_name(work: str) -> str:
     return work.removeprefix("nexmark_")
 
 
-def _measured(records: int, runs: Sequence[Run]) -> dict[str, float]:
+def _summarize(records: int, runs: Sequence[Run]) -> dict[str, float]:
     rates = sorted(records / run.seconds for run in runs)
     return {
         "median": round(statistics.median(rates)),

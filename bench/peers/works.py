@@ -42,13 +42,13 @@ class Work:
         kafka = {"connector": "kafka", "properties.bootstrap.servers": bootstrap}
         source = {**kafka, "scan.startup.mode": "earliest-offset", "scan.bounded.mode": "latest-offset"}
         if self._query is None:
-            return self._plain(kafka, source, target, sink)
+            return self._plain_statements(kafka, source, target, sink)
         tables = {table: {**source, "topic": self.sources.get(table, "none"), "format": "json"} for table in TABLES}
         answer = upserts(target) | kafka if self.keyed else kafka | _exactly_once(target) | {"format": "json"}
         answer["connector"] = "upsert-kafka" if self.keyed else "kafka"
         return statements(self._query, {**tables, "answer": answer | sink, "side_input": source})
 
-    def _plain(
+    def _plain_statements(
         self, kafka: Mapping[str, str], source: Mapping[str, str], target: str, sink: Mapping[str, str]
     ) -> Sequence[str]:
         json = "json" in self.name

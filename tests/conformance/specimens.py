@@ -48,7 +48,7 @@ def accepted(make: Callable[[TableDefinition], ScanSpec | SinkSpec], table: Tabl
     """The spec of a table with ``table``'s options and, where others are required, their examples; and the options."""
     prepare(table.options["connector"])
     options, columns, key = dict(table.options), table.columns, ()
-    examples = {each.key: each.example for each in declared.declared().values() if each.example}
+    examples = {each.key: each.example for each in declared.declared_options().values() if each.example}
     while True:
         definition = TableDefinition(table.name, columns, options, primary_key=key)
         try:
@@ -68,7 +68,7 @@ def accepted(make: Callable[[TableDefinition], ScanSpec | SinkSpec], table: Tabl
 
 def format_options(fmt: Format, schema: RowType, registry: str = "") -> OptionSet:
     """The options with which a format is tried on a table. A schema registry is at the address ``registry``."""
-    given = {each.key: each.example for each in fmt.options.declared().values() if each.required}
+    given = {each.key: each.example for each in fmt.options.declared_options().values() if each.required}
     match fmt.identifier:
         case "avro":
             given["timestamp_mapping.legacy"] = "false"

@@ -148,7 +148,7 @@ def test_equal_sinks_are_written_by_one_committer(side: Side) -> None:
 @every_side
 def test_every_unknown_option_is_refused_with_the_nearest_one(side: Side) -> None:
     _, table = side.accepted()
-    for option in side.options.declared().values():
+    for option in side.options.declared_options().values():
         if option.key.startswith("properties."):
             continue  # a client's own, whose names the connector may pass on
         wrong = {f"{option.key}s": "x", "colour-of-the-bike-shed": "red"}
@@ -169,7 +169,7 @@ def test_an_option_is_refused_even_where_there_are_none(side: Side) -> None:
 @every_side
 def test_required_options_have_examples_that_bind(side: Side) -> None:
     side.accepted()
-    for option in side.options.declared().values():
+    for option in side.options.declared_options().values():
         assert option.doc, option.key
         assert not option.required or option.example, f"{option.key} is required and has no example"
         if option.example:
@@ -179,7 +179,7 @@ def test_required_options_have_examples_that_bind(side: Side) -> None:
 @every_side
 def test_no_secret_is_shown(side: Side) -> None:
     _, table = side.accepted()
-    for option in side.options.declared().values():
+    for option in side.options.declared_options().values():
         if option.secret:
             options = {**table.options, option.key: "hush"}
             for given in (options, {**options, "colour-of-the-bike-shed": "red"}):

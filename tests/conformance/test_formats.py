@@ -338,7 +338,7 @@ def table(subject: Subject, **more: str) -> TableDefinition:
 @every_format
 def test_an_unknown_option_is_refused_with_the_nearest_one(subject: Subject) -> None:
     name = subject.format.identifier
-    for option in subject.format.options.declared().values():
+    for option in subject.format.options.declared_options().values():
         wrong = f"{name}.{option.key}s"
         for make in (scan_spec, sink_spec):
             with pytest.raises(OptionsError) as raised:
@@ -351,7 +351,7 @@ def test_an_unknown_option_is_refused_with_the_nearest_one(subject: Subject) -> 
 def test_options_bind_to_equal_ones_and_examples_are_right(subject: Subject) -> None:
     options = subject.options(columns(subject.types[:1]))
     assert subject.format.options.from_text(options.to_text()) == options
-    for option in subject.format.options.declared().values():
+    for option in subject.format.options.declared_options().values():
         assert option.doc, option.key
         assert not option.required or option.example, f"{option.key} is required and has no example"
         if option.example:
@@ -360,7 +360,7 @@ def test_options_bind_to_equal_ones_and_examples_are_right(subject: Subject) -> 
 
 @every_format
 def test_what_is_required_is_asked_for(subject: Subject) -> None:
-    declared = subject.format.options.declared().values()
+    declared = subject.format.options.declared_options().values()
     required = {f"x.{each.key}" for each in declared if each.required}
     if required:
         with pytest.raises(OptionsError) as raised:
@@ -371,7 +371,7 @@ def test_what_is_required_is_asked_for(subject: Subject) -> None:
 
 @every_format
 def test_no_secret_is_shown(subject: Subject) -> None:
-    secrets = [each for each in subject.format.options.declared().values() if each.secret]
+    secrets = [each for each in subject.format.options.declared_options().values() if each.secret]
     given = subject.options(columns(subject.types[:1])).to_text()
     for option in secrets:
         assert "hush" not in shown(

@@ -82,7 +82,9 @@ def place(request: pytest.FixtureRequest) -> Callable[[str], dict[str, str]]:
                 return {"path": str(request.getfixturevalue("tmp_path") / unique)}
             case "values":
                 return {"data-id": values.register((), unique)}
-        options = {option for each in connectors.get(name).options.values() for option in each.declared().values()}
+        options = {
+            option for each in connectors.get(name).options.values() for option in each.declared_options().values()
+        }
         return {each.key: each.example for each in options if each.required}
 
     return make

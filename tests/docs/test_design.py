@@ -72,6 +72,7 @@ def test_a_rule_has_a_reason_a_place_and_tests(rule):
 def test_every_mutant_belongs_to_a_rule():
     text = page("rules.md")
     assert [name for name in MUTANTS if f'"{name}"' not in text] == []
+    assert [name for name, each in MUTATIONS.items() if f'"{name}"' not in RULES[each.rule]] == []
 
 
 def test_rules_are_referred_to_by_their_names():

@@ -293,7 +293,7 @@ def test_the_table_of_the_guide_to_protobuf_is_read_and_written(tmp_path):
     script = parse_script(f"{table}{copy}INSERT INTO copies SELECT * FROM orders;")
     assert not script.warnings
     (sink,) = script.jobs[0].sinks
-    assert sink.spec.value.options.loaded.name == "shop.Order"
+    assert sink.spec.value.options.loaded_definition.name == "shop.Order"
 
 
 def test_the_types_of_the_guide_to_protobuf_are_those_that_fit(tmp_path):

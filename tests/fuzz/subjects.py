@@ -26,7 +26,7 @@ from penstock.exact.errors import FieldError, Malformed
 from penstock.formats.avro.derived_schema import derive_schema
 from penstock.formats.avro.json_encoding import JsonEncoding
 from penstock.formats.avro.options import AvroOptions, Encoding
-from penstock.formats.avro.schema import document_of
+from penstock.formats.avro.schema import schema_document
 from penstock.formats.avro_confluent.options import AvroConfluentOptions
 from penstock.formats.csv.exact_reader import ExactCsvReader as CsvReader
 from penstock.formats.csv.options import CsvOptions
@@ -136,7 +136,7 @@ def _json(rng: random.Random) -> Subject:
         if not message:
             return []
         try:
-            return _as_columns(schema, reader.rows(message))
+            return _as_columns(schema, reader.read_rows(message))
         except Malformed as error:
             return [*_as_columns(schema, error.rows), REFUSED]
         except FieldError:
@@ -271,7 +271,7 @@ def _fastavro(
     schema: RowType, header: bytes
 ) -> tuple[Callable[[bytes], Answer], Callable[[bytes, Answer, Answer], bool]]:
     """The second decoder of data behind a header, and what it is allowed to answer differently."""
-    parsed = fastavro.parse_schema(document_of(derive_schema(schema)))
+    parsed = fastavro.parse_schema(schema_document(derive_schema(schema)))
 
     def second(message: bytes) -> Answer:
         if not message.startswith(header):
@@ -332,8 +332,8 @@ def _protobuf(rng: random.Random) -> Subject:
         "t ARRAY<STRING>, m MAP<STRING, BIGINT>, ar ARRAY<ROW<d DOUBLE, y BYTES>>"
     )
     options = options_of(schema)
-    kind = GetMessageClass(options.loaded.message)
-    reader = ProtobufReader(options.loaded.message, schema, options.read_default_values)
+    kind = GetMessageClass(options.loaded_definition.message)
+    reader = ProtobufReader(options.loaded_definition.message, schema, options.read_default_values)
 
     def second(message: bytes) -> Answer:
         try:
@@ -472,7 +472,7 @@ def _changing(
         if not message:
             return []
         try:
-            found, document = reader.rows(message), parse(message)
+            found, document = reader.read_rows(message), parse(message)
         except (Malformed, FieldError):
             return [REFUSED]
         if len(found) != 1:

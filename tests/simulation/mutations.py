@@ -39,7 +39,7 @@ Patch = tuple[Any, str, Any]
 
 @dataclass(frozen=True)
 class Mutation:
-    """A safeguard that is missing.
+    """A safeguard that is missing, one of those of a ``rule``.
 
     ``patches`` gives what stands in its place: object, attribute, value. ``trouble``: the faults that the safeguard is
     for, which half of the walks meet besides what their seeds draw, in the setting that ``within`` makes of theirs;
@@ -47,6 +47,7 @@ class Mutation:
     """
 
     name: str
+    rule: str
     patches: Callable[[], Sequence[Patch]]
     trouble: tuple[Rule, ...] = ()
     tasks: tuple[tuple[int, TaskFault], ...] = ()
@@ -321,39 +322,60 @@ _UNANSWERED_COMMIT = Rule(Fault.UNANSWERED, "EndTxn commit", 1, 2)
 MUTATIONS = {
     each.name: each
     for each in [
-        Mutation("progress-ignored", _progress_ignored, (Rule(Fault.CRASH_AFTER, "EndTxn commit", 1),)),
-        Mutation("settle-skipped", _settle_skipped, (Rule(Fault.LOST, "EndTxn commit", 1, 2),)),
-        Mutation("settle-taken-for-aborted", _settle_taken_for_aborted, (_UNANSWERED_COMMIT,)),
+        Mutation(
+            "progress-ignored", "progress decides", _progress_ignored, (Rule(Fault.CRASH_AFTER, "EndTxn commit", 1),)
+        ),
+        Mutation(
+            "settle-skipped", "outcomes are never guessed", _settle_skipped, (Rule(Fault.LOST, "EndTxn commit", 1, 2),)
+        ),
+        Mutation(
+            "settle-taken-for-aborted", "outcomes are never guessed", _settle_taken_for_aborted, (_UNANSWERED_COMMIT,)
+        ),
         Mutation(
             "unread-progress-taken-for-aborted",
+            "outcomes are never guessed",
             _unread_progress_taken_for_aborted,
             (_UNANSWERED_COMMIT, Rule(Fault.LOST, "ListOffsets", 2, 60, after=0)),
         ),
         Mutation(
             "any-read-believed",
+            "progress reads are definite",
             _any_read_believed,
             (Rule(Fault.CUT_OFF, "EndTxn commit", 1), Rule(Fault.UNANSWERED, "EndTxn commit", 0, 2, after=0)),
         ),
-        Mutation("row-taken-for-progress", _topics_unchecked, tasks=((0, TaskFault.ROW_IN_PROGRESS),)),
+        Mutation(
+            "row-taken-for-progress",
+            "tables never write progress",
+            _topics_unchecked,
+            tasks=((0, TaskFault.ROW_IN_PROGRESS),),
+        ),
         Mutation(
             "seal-unchecked",
+            "progress is sealed",
             _seal_unchecked,
             (Rule(Fault.FOREIGN_ROW, "ApiVersions", 1, 8), Rule(Fault.CRASH, "ApiVersions", after=0)),
         ),
-        Mutation("fencing-skipped", _fencing_skipped, (Rule(Fault.SECOND_DRIVER, "EndTxn commit", 1),)),
-        Mutation("abort-without-epoch", _abort_without_epoch, tasks=((0, TaskFault.DIES),)),
-        Mutation("offsets-outside", _offsets_outside),
-        Mutation("progress-outside", _progress_outside),
-        Mutation("counts-unchecked", _counts_unchecked, tasks=((0, TaskFault.LOST_OUTPUT),)),
-        Mutation("one-writer-always", _one_writer_always),
+        Mutation(
+            "fencing-skipped",
+            "fence, claim, then read",
+            _fencing_skipped,
+            (Rule(Fault.SECOND_DRIVER, "EndTxn commit", 1),),
+        ),
+        Mutation("abort-without-epoch", "aborts raise the epoch", _abort_without_epoch, tasks=((0, TaskFault.DIES),)),
+        Mutation("offsets-outside", "group offsets join the transaction", _offsets_outside),
+        Mutation("progress-outside", "progress decides", _progress_outside),
+        Mutation("counts-unchecked", "tasks run once", _counts_unchecked, tasks=((0, TaskFault.LOST_OUTPUT),)),
+        Mutation("one-writer-always", "one writer per partition", _one_writer_always),
         Mutation(
             "id-of-each-prefix",
+            "one identity per job",
             _id_of_each_prefix,
             (Rule(Fault.CRASH_AFTER, "EndTxn commit", 1),),
             within=lambda made: replace(made, prefixes=("walk", "run")),
         ),
         Mutation(
             "partition-of-today",
+            "one identity per job",
             _partition_of_today,
             (
                 Rule(Fault.LOST, "EndTxn commit", 2, 2),
@@ -367,37 +389,49 @@ MUTATIONS = {
         ),
         Mutation(
             "partition-of-another-topic",
+            "one identity per job",
             _partition_of_another_topic,
             (Rule(Fault.CRASH_AFTER, "EndTxn commit", 1), Rule(Fault.PROGRESS_RECREATED, "ApiVersions", after=0)),
             within=lambda made: replace(made, progress_partitions=None),
         ),
         Mutation(
             "adopts-over-progress",
+            "progress decides",
             _adopts_over_progress,
             (Rule(Fault.CRASH_AFTER, "EndTxn commit", 1),),
             within=_adopting,
         ),
         Mutation(
             "query-unnoticed",
+            "progress decides",
             _query_unnoticed,
             (Rule(Fault.CRASH_AFTER, "EndTxn commit", 1), Rule(Fault.CRASH_AFTER, "EndTxn commit", 1, after=0)),
             within=lambda made: replace(made, company=Company.QUERY, starts=(0, 1, 0), restored=None),
         ),
         Mutation(
             "older-checkpoint-unnoticed",
+            "progress decides",
             _older_checkpoint_unnoticed,
             (Rule(Fault.CRASH_AFTER, "EndTxn commit", 1), Rule(Fault.CRASH_AFTER, "EndTxn commit", 2, after=0)),
             within=lambda made: replace(made, company=Company.NONE, starts=(0,), restored=(1, 2)),
         ),
-        Mutation("state-outside", _state_outside, (Rule(Fault.CRASH_AFTER, "EndTxn commit", 1),), within=_stateful),
+        Mutation(
+            "state-outside",
+            "state commits with the output",
+            _state_outside,
+            (Rule(Fault.CRASH_AFTER, "EndTxn commit", 1),),
+            within=_stateful,
+        ),
         Mutation(
             "lost-state-taken-for-none",
+            "state commits with the output",
             _lost_state_taken_for_none,
             (Rule(Fault.CRASH, "EndTxn commit", 2), Rule(Fault.PROGRESS_RECREATED, "ApiVersions", after=0)),
             within=lambda made: _adopting(_stateful(made)),
         ),
         Mutation(
             "any-state-taken",
+            "state commits with the output",
             _any_state_taken,
             (Rule(Fault.CRASH_AFTER, "EndTxn commit", 1),),
             within=lambda made: replace(_stateful(made), company=Company.QUERY, starts=(0, 1), prefixes=("walk",)),

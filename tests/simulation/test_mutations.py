@@ -9,7 +9,9 @@ from tests.simulation.mutations import MUTATIONS
 _SEEDS = 80
 
 
-@pytest.mark.parametrize("name", sorted(MUTATIONS))
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.rule(MUTATIONS[name].rule)) for name in sorted(MUTATIONS)]
+)
 def test_the_walks_notice_when_a_safeguard_is_missing(name: str) -> None:
     mutation = MUTATIONS[name]
     seed = next((seed for seed in range(_SEEDS) if _harmed(mutation.walk(seed).violations)), None)

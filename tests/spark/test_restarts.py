@@ -266,23 +266,6 @@ def test_after_another_copy_that_has_planned_a_batch_the_owner_goes_on(jobs, top
 
 
 @pytest.mark.rule("one copy has the lease")
-def test_after_another_copy_the_one_without_the_lease_ends(jobs, topics, topic):
-    source, sink = topic(1), topic(1)
-    topics.write_ids(source, 10)
-    sql = jobs.copy(source, sink, bounded=False)
-    running = jobs.start(sql)
-    while_running(running, jobs.idle)
-    (owner,) = (jobs.checkpoint() / "penstock").glob("owner.*.json")
-    owner.with_name("owner.2.json").write_bytes(owner.read_bytes())
-    offsets = jobs.checkpoint() / "offsets"
-    (offsets / "1").write_bytes((offsets / "0").read_bytes())
-    topics.write_ids(source, 10, start=10)
-    with pytest.raises(FencedError, match=r"the checkpoint '.*' was taken over by process \d+ on .*; this copy ends"):
-        ended(running)
-    assert topics.read_ids(sink) == list(range(10))
-
-
-@pytest.mark.rule("one copy has the lease")
 def test_an_idle_job_ends_when_it_sees_that_another_copy_has_the_lease(jobs, topics, topic):
     source, sink = topic(1), topic(1)
     topics.write_ids(source, 10)
@@ -427,20 +410,6 @@ def fail_closings(monkeypatch, times):
     monkeypatch.setattr(KafkaScan, "close", close)
 
 
-def fail_publishing(monkeypatch, error):
-    """Lets one batch fail with ``error``, before anything of it is written."""
-    from penstock.connectors.kafka.sink.committer import KafkaCommitter
-
-    original, left = KafkaCommitter.publish, [error]
-
-    def publish(self, batch, frame):
-        if left:
-            raise left.pop()
-        return original(self, batch, frame)
-
-    monkeypatch.setattr(KafkaCommitter, "publish", publish)
-
-
 CLOSED_BADLY = "job 'job' was not closed properly: the disk is away"
 
 
@@ -452,33 +421,6 @@ def test_a_job_that_has_read_everything_has_not_failed_because_closing_it_did(jo
     assert not result.stopped
     assert topics.read_ids(sink) == list(range(10))
     assert jobs.warnings == [CLOSED_BADLY]
-
-
-def failing_to_publish_and_close(jobs, topics, topic, monkeypatch, error):
-    """A job with a restart strategy that fails once with ``error``, and once more when that run is closed; its sink."""
-    source, sink = topic(1), topic(1)
-    topics.write_ids(source, 10)
-    fail_closings(monkeypatch, times=1)
-    fail_publishing(monkeypatch, error)
-    return restarted(jobs.parse(jobs.copy(source, sink)), FixedDelay(attempts=5, delay=SOON)), sink
-
-
-@pytest.mark.rule("terminal errors end the job")
-def test_a_fenced_job_is_not_to_be_restarted_because_closing_it_failed_too(jobs, topics, topic, monkeypatch):
-    job, _ = failing_to_publish_and_close(jobs, topics, topic, monkeypatch, FencedError("the id was taken over"))
-    with pytest.raises(FencedError, match="the id was taken over") as raised:
-        engine.run(job, jobs.warnings.append)
-    assert CLOSED_BADLY in raised.value.__notes__
-    assert told(jobs) == []
-
-
-def test_a_failure_is_followed_by_a_restart_although_closing_the_run_failed_too(jobs, topics, topic, monkeypatch):
-    job, sink = failing_to_publish_and_close(jobs, topics, topic, monkeypatch, RetriableError("no broker answers"))
-    result = engine.run(job, jobs.warnings.append)
-    assert (result.stopped, result.progress.restarts) == (False, 1)
-    (warning,) = told(jobs)
-    assert warning.endswith(f"no broker answers; {CLOSED_BADLY}")
-    assert topics.read_ids(sink) == list(range(10))
 
 
 def test_stopping_a_job_whose_closing_fails_tells_that_and_ends_it(jobs, topics, topic, monkeypatch):

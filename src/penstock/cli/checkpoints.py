@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 
 def add_job(parser: argparse.ArgumentParser, *, also: str = "") -> None:
-    """Adds the arguments that :func:`checkpoint_of` reads; a directory may be that of a checkpoint or ``also``."""
+    """Adds the arguments that :func:`open_checkpoint` reads; a directory may be that of a checkpoint or ``also``."""
     parser.add_argument("job", metavar="JOB", help=f"the job's name, or the directory or URI of its checkpoint{also}")
     parser.add_argument(
         "--checkpoint-dir", metavar="DIR", help="directory or URI with the checkpoints of jobs, as for `penstock run`"
     )
 
 
-def checkpoint_of(arguments: argparse.Namespace) -> JobCheckpoint:
+def open_checkpoint(arguments: argparse.Namespace) -> JobCheckpoint:
     """The checkpoint that was named, opened without Spark. Raises CheckpointError for an address that is not
     understood."""
     from penstock.engine.checkpoint import job_location, read_location
@@ -30,7 +30,7 @@ def checkpoint_of(arguments: argparse.Namespace) -> JobCheckpoint:
         return read_location(job)
     found = read_location(job_location(arguments.checkpoint_dir, job))
     if found.read("job") is None:
-        jobs = _jobs_beside(found)
+        jobs = _find_other_jobs(found)
         hint = nearest(job, jobs) or (f"there are {', '.join(jobs)}" if jobs else "")
         advice = "name the directory that `penstock run` had as --checkpoint-dir, if that is another one"
         reason = f"there is no checkpoint of a job '{job}' at '{found.location}'"
@@ -38,7 +38,7 @@ def checkpoint_of(arguments: argparse.Namespace) -> JobCheckpoint:
     return found
 
 
-def _jobs_beside(checkpoint: JobCheckpoint) -> list[str]:
+def _find_other_jobs(checkpoint: JobCheckpoint) -> list[str]:
     """The jobs whose checkpoints are in the same folder of this machine, sorted."""
     from penstock.engine.checkpoint import local_checkpoint
 

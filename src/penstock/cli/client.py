@@ -75,7 +75,7 @@ def parse_properties(text: str) -> dict[str, str]:
     found = {}
     for number, line in _logical_lines(text):
         key, value = _PAIR.findall(line)[0]  # matches every line, at worst as two empty texts
-        found[_plain(key, number)] = _plain(value, number)
+        found[_unescape(key, number)] = _unescape(value, number)
     return found
 
 
@@ -96,7 +96,7 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
         yield begun, whole
 
 
-def _plain(text: str, number: int) -> str:
+def _unescape(text: str, number: int) -> str:
     def character(found: re.Match[str]) -> str:
         if found[1]:
             return chr(int(found[1], 16))

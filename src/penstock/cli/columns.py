@@ -44,7 +44,7 @@ class Columns:
 
     def problems(self, fmt: Format) -> Iterator[Problem]:
         """The columns that messages of ``fmt`` do not have."""
-        known = _known(fmt)
+        known = _metadata_types(fmt)
         for each in self.declared:
             if each.kind is ColumnKind.COMPUTED:
                 yield Problem("a computed column is not in messages", each.name, _ORIGIN, "leave it out")
@@ -58,11 +58,11 @@ class Columns:
 
         Metadata is shown with the format's types, not cast to the types of the columns.
         """
-        known = _known(fmt)
+        known = _metadata_types(fmt)
         decoded = sorted(self.declared, key=lambda each: each.kind is ColumnKind.METADATA)
         order = [decoded.index(each) for each in self.declared]
         names = [each.name for each in self.declared]
-        shown = (Field(each.name, _shown(known.get(each.key, each.type))) for each in self.declared)
+        shown = (Field(each.name, _type_in_json(known.get(each.key, each.type))) for each in self.declared)
         encoder = JsonEncoder(RowType(tuple(shown)), JsonOptions(decimal_as_plain_number=True))
 
         def show(rows: pa.RecordBatch) -> list[bytes]:
@@ -73,18 +73,18 @@ class Columns:
         return show
 
 
-def _known(fmt: Format) -> Mapping[str, DataType]:
+def _metadata_types(fmt: Format) -> Mapping[str, DataType]:
     """The types of a format's metadata, by the keys of columns."""
     return {OF_VALUE + key: kind for key, kind in fmt.metadata.items()} if isinstance(fmt, ChangeFormat) else {}
 
 
-def _shown(type: DataType) -> DataType:
+def _type_in_json(type: DataType) -> DataType:
     """The type with text for the keys of maps: JSON has no other keys."""
     match type:
         case MapType(key=key, value=value):
-            return replace(type, key=key if isinstance(key, StringType) else STRING, value=_shown(value))
+            return replace(type, key=key if isinstance(key, StringType) else STRING, value=_type_in_json(value))
         case ArrayType(element=element):
-            return replace(type, element=_shown(element))
+            return replace(type, element=_type_in_json(element))
         case RowType(fields=fields):
-            return replace(type, fields=tuple(replace(each, type=_shown(each.type)) for each in fields))
+            return replace(type, fields=tuple(replace(each, type=_type_in_json(each.type)) for each in fields))
     return type

@@ -73,7 +73,7 @@ def _decode(args: argparse.Namespace) -> bool:
     columns, fmt, spec = _definition(args)
     decoder, show = _decoder(columns, fmt, spec), columns.shower(fmt)
     failed, refused = False, 0
-    with _opened(args.file) as source:
+    with _open_input(args.file) as source:
         for first, given in _batches(source):
             numbers, messages = _messages(given, first) if args.base64 else (range(first, first + len(given)), given)
             failed |= len(messages) < len(given)
@@ -108,11 +108,11 @@ def _encode(args: argparse.Namespace) -> bool:
     """Whether a row could not be written."""
     columns, fmt, spec = _definition(args)
     schema, changes = columns.physical, isinstance(fmt, ChangeFormat)
-    encoder = _built(lambda: fmt.encoder(schema, spec.options), spec)
+    encoder = _build(lambda: fmt.encoder(schema, spec.options), spec)
     reader = ExactJsonReader(schema, JsonOptions())
     arrow = arrow_schema(schema)
     failed = False
-    with _opened(args.file) as source:
+    with _open_input(args.file) as source:
         for first, lines in _batches(source):
             numbers: list[int] = []
             kinds: list[RowKind] = []
@@ -200,11 +200,11 @@ def _definition(args: argparse.Namespace) -> tuple[Columns, Format, FormatSpec]:
 
 def _decoder(columns: Columns, fmt: Format, spec: FormatSpec) -> Decoder:
     if isinstance(fmt, ChangeFormat):
-        return _built(lambda: fmt.decoder(columns.physical, spec.options, columns.metadata), spec)
-    return _built(lambda: fmt.decoder(columns.physical, spec.options), spec)
+        return _build(lambda: fmt.decoder(columns.physical, spec.options, columns.metadata), spec)
+    return _build(lambda: fmt.decoder(columns.physical, spec.options), spec)
 
 
-def _built(build: Callable[[], _Built], spec: FormatSpec) -> _Built:
+def _build(build: Callable[[], _Built], spec: FormatSpec) -> _Built:
     """A decoder or an encoder. Raises DefinitionError, which names options with their prefix."""
     try:
         return build()
@@ -213,7 +213,7 @@ def _built(build: Callable[[], _Built], spec: FormatSpec) -> _Built:
         raise OptionsError(named) from error
 
 
-def _opened(path: str) -> BinaryIO:
+def _open_input(path: str) -> BinaryIO:
     if path == "-":
         return open(sys.stdin.fileno(), "rb", closefd=False)
     try:

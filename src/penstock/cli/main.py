@@ -66,7 +66,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     arguments, unknown = parser.parse_known_args(given)
     if unknown:
-        print(f"error: unrecognized: {' '.join(unknown)}{_meant(subparsers, given[0], unknown)}", file=sys.stderr)
+        print(
+            f"error: unrecognized: {' '.join(unknown)}{_suggest_option(subparsers, given[0], unknown)}", file=sys.stderr
+        )
         return 2
     try:
         with log_to(lambda text: print(f"warning: {text}", file=sys.stderr)):
@@ -92,7 +94,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return status
 
 
-def _meant(subparsers: Any, command: str, unknown: Sequence[str]) -> str:
+def _suggest_option(subparsers: Any, command: str, unknown: Sequence[str]) -> str:
     """The option of ``command`` that is closest to the first one that is ``unknown``, in words; empty without one."""
     option = next((each.partition("=")[0] for each in unknown if each.startswith("-")), "")
     hint = nearest(option, subparsers.choices[command]._option_string_actions) if command in subparsers.choices else ""

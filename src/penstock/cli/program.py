@@ -47,7 +47,7 @@ def run_program(path: Path, run_job: Callable[[Job], Any]) -> Problem | None:
             raise UnsupportedError((problem,)) from error
         raise
     except DefinitionError as error:
-        where = str(ProgramLine.of(error) or path)
+        where = str(ProgramLine.find(error) or path)
         problems = tuple(each if each.where else replace(each, where=where) for each in error.problems)
         raise type(error)(problems) from error
     finally:

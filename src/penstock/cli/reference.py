@@ -89,7 +89,7 @@ def _kafka(connector: Connector) -> Iterator[str]:
     yield ""
     yield from _option_sets(connector)
     yield from ("## Event time", "", _doc(WatermarkOptions), "")
-    yield from _options(WatermarkOptions.declared().values())
+    yield from _options(WatermarkOptions.declared_options().values())
     yield from ("## Metadata columns", "")
     yield "Declare them as `name TYPE METADATA FROM 'key'`, with any type that the type below can be cast to."
     yield ""
@@ -99,9 +99,9 @@ def _kafka(connector: Connector) -> Iterator[str]:
     yield "message's key and value. Written, they replace what the formats make of the physical columns, NULL included."
     yield ""
     yield from ("## In YAML only", "", "### Source", "")
-    yield from _options(KafkaIngestSourceOptions.declared().values())
+    yield from _options(KafkaIngestSourceOptions.declared_options().values())
     yield from ("### Sink", "")
-    yield from _options(KafkaIngestSinkOptions.declared().values())
+    yield from _options(KafkaIngestSinkOptions.declared_options().values())
     yield from _client_properties()
 
 
@@ -161,7 +161,7 @@ def _formats(found: Sequence[Format]) -> Iterator[str]:
     for each in found:
         how = "by name" if each.by_name else "by position: a table declares all of them in the order of the message"
         yield from (f"## `{each.identifier}`", "", _doc(each), "", f"Columns are found {how}.", "")
-        yield from _options(each.options.declared().values(), prefix=f"{each.identifier}.")
+        yield from _options(each.options.declared_options().values(), prefix=f"{each.identifier}.")
         if isinstance(each, ChangeFormat) and each.metadata:
             yield from ("Columns declared as `name TYPE METADATA FROM 'value.key'`:", "")
             yield from _table(
@@ -173,7 +173,7 @@ def _pipeline() -> Iterator[str]:
     yield from ("# The block `pipeline` of a YAML file", "")
     yield "Options of the source and the sink: [kafka.md](kafka.md), [connectors.md](connectors.md)."
     yield ""
-    yield from _options(PipelineOptions.declared().values())
+    yield from _options(PipelineOptions.declared_options().values())
     yield "The job's settings go here too, with the keys of [settings.md](settings.md). `name`, `parallelism` and"
     yield "`local-time-zone` are short for `pipeline.name`, `parallelism.default` and `table.local-time-zone`."
 
@@ -193,12 +193,12 @@ def _settings() -> Iterator[str]:
     yield ""
     for name, options in STRATEGIES.items():
         yield from (f"### `{name}`", "", _doc(options), "")
-        yield from _options(options.declared().values(), prefix=f"{PREFIX}{name}.")
+        yield from _options(options.declared_options().values(), prefix=f"{PREFIX}{name}.")
     yield from ("## Kerberos", "", _doc(KerberosSettings), "")
     yield f"These keys have no effect unless `{KERBEROS_PREFIX}contexts` names {KAFKA_CONTEXT}. More about logins:"
     yield "[security](../security.md)."
     yield ""
-    yield from _options(KerberosSettings.declared().values(), prefix=KERBEROS_PREFIX)
+    yield from _options(KerberosSettings.declared_options().values(), prefix=KERBEROS_PREFIX)
     yield from ("## Accepted without effect", "")
     yield "These keys of Flink's are checked, and a warning names each that is set. A star is the rest of a key."
     yield ""
@@ -264,8 +264,8 @@ def _classes(module: str) -> str:
 
 def _option_sets(connector: Connector, level: str = "##") -> Iterator[str]:
     """A table of the options that the connector's option sets share, and one of the other options of each."""
-    declared = {title: tuple(options.declared().values()) for title, options in connector.options.items()}
-    shared = _shared(declared)
+    declared = {title: tuple(options.declared_options().values()) for title, options in connector.options.items()}
+    shared = _find_shared(declared)
     if shared:
         yield from (f"{level} {' and '.join(declared).capitalize()}", "")
         yield from _options(shared)
@@ -276,7 +276,7 @@ def _option_sets(connector: Connector, level: str = "##") -> Iterator[str]:
             yield from _options(own) if own else ("No options.", "")
 
 
-def _shared(declared: Mapping[str, Sequence[Option]]) -> list[Option]:
+def _find_shared(declared: Mapping[str, Sequence[Option]]) -> list[Option]:
     if len(declared) < 2:
         return []
     first, *others = declared.values()

@@ -28,7 +28,7 @@ class Reporter:
         self._live = sys.stderr.isatty()
         self._quiet = quiet
         self._clock = clock
-        self._shown = 0
+        self._show_step = 0
         self._last = (clock(), 0)
         self._logged = -_LOG_EVERY_SECONDS
         self._state: object = None
@@ -49,7 +49,7 @@ class Reporter:
             return
         now = self._clock()
         done = [each.progress for each in running]
-        if not self._live and not self._due(now, done):
+        if not self._live and not self._is_due(now, done):
             return
         read = sum(each.records_in for each in done)
         before, records = self._last
@@ -58,19 +58,19 @@ class Reporter:
         text = _progress(done, [each.lag() for each in running], rate, live=self._live)
         if self._live:
             text = text[: shutil.get_terminal_size().columns - 1]  # a line that wraps cannot be rewritten
-            print("\r" + text.ljust(self._shown), end="", file=sys.stderr, flush=True)
-            self._shown = len(text)
+            print("\r" + text.ljust(self._show_step), end="", file=sys.stderr, flush=True)
+            self._show_step = len(text)
         else:
             job = running[0].job.name if len(running) == 1 else ""
             self._print(f"job '{job}': {text}" if job else f"{len(running)} jobs: {text}")
 
     def close(self) -> None:
         """Ends the line that is being rewritten."""
-        if self._shown:
+        if self._show_step:
             print(file=sys.stderr)
-            self._shown = 0
+            self._show_step = 0
 
-    def _due(self, now: float, done: Sequence[JobProgress]) -> bool:
+    def _is_due(self, now: float, done: Sequence[JobProgress]) -> bool:
         """Whether a log gets a line now."""
         if now - self._logged < _LOG_EVERY_SECONDS:
             return False
@@ -123,11 +123,11 @@ def _progress(done: Sequence[JobProgress], lags: Sequence[int | None], rate: flo
         text += f", {count(late, 'late row')}" if late else ""
     text += f", state {size(sum(held))}" if held else ""
     if not live and (len(steps) > 1 or any(step.watermark is not None for _, step in steps)):
-        text += f" ({'; '.join(_shown(uid, step) for uid, step in steps)})"
+        text += f" ({'; '.join(_show_step(uid, step) for uid, step in steps)})"
     return text
 
 
-def _shown(uid: str, step: StepProgress) -> str:
+def _show_step(uid: str, step: StepProgress) -> str:
     """A step's part of the progress."""
     time = "" if step.watermark is None else f", watermark {event_time(step.watermark)}"
     late = f", {count(step.late, 'late row')}" if step.late else ""

@@ -119,8 +119,8 @@ def _start_time(text: str) -> int:
 def _check(arguments: argparse.Namespace) -> int:
     from penstock.plan.explain import explain
 
-    given = _given(arguments)
-    jobs = [_configured(job, arguments, given) for job in _jobs(arguments)]
+    given = _read_settings(arguments)
+    jobs = [_apply_settings(job, arguments, given) for job in _jobs(arguments)]
     from penstock.engine.checkpoint.fits import state_report  # a file with mistakes is reported without them
     from penstock.flow.graph.routes import describe_route
 
@@ -155,14 +155,14 @@ def _run(arguments: argparse.Namespace) -> int:
         from penstock.engine import session
 
         session.prepare()  # Spark starts while the file is read
-    given = _given(arguments)
-    jobs = [_configured(job, arguments, given) for job in _jobs(arguments)]
+    given = _read_settings(arguments)
+    jobs = [_apply_settings(job, arguments, given) for job in _jobs(arguments)]
     if jobs:  # and not just EXPLAIN or SHOW
         run_jobs(jobs, metrics=arguments.metrics_port, quiet=arguments.quiet)
     return 0
 
 
-def _given(arguments: argparse.Namespace) -> GivenSettings:
+def _read_settings(arguments: argparse.Namespace) -> GivenSettings:
     """The settings of ``-D``, whose warnings are printed. Raises DefinitionError with every problem."""
     settings, problems = pairs(arguments.D, "-D")
     given = GivenSettings()
@@ -179,7 +179,7 @@ def _given(arguments: argparse.Namespace) -> GivenSettings:
     return given
 
 
-def _configured(job: Job, arguments: argparse.Namespace, given: GivenSettings) -> Job:
+def _apply_settings(job: Job, arguments: argparse.Namespace, given: GivenSettings) -> Job:
     """``job`` with the settings of the command line."""
     settings = given.over(job.settings)
     settings = replace(
@@ -303,10 +303,12 @@ def _nothing_read(job: Job, result: JobResult) -> str:
 
 
 def _run_python(arguments: argparse.Namespace) -> int:
-    given = _given(arguments)
+    given = _read_settings(arguments)
 
     def run_job(job: Job) -> JobResult:
-        results = run_jobs([_configured(job, arguments, given)], metrics=arguments.metrics_port, quiet=arguments.quiet)
+        results = run_jobs(
+            [_apply_settings(job, arguments, given)], metrics=arguments.metrics_port, quiet=arguments.quiet
+        )
         if results is None:
             raise SystemExit(0)  # the signal that ended the job ends the program
         return results[0]

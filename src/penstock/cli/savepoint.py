@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from penstock.cli.checkpoints import add_job, checkpoint_of
+from penstock.cli.checkpoints import add_job, open_checkpoint
 from penstock.cli.display import count, sentence
 
 
@@ -22,7 +22,7 @@ def _run(arguments: argparse.Namespace) -> int:
     from penstock.engine.checkpoint import read_location
     from penstock.engine.checkpoint.savepoints import write_savepoint
 
-    made = write_savepoint(checkpoint_of(arguments), read_location(arguments.directory))
+    made = write_savepoint(open_checkpoint(arguments), read_location(arguments.directory))
     content = made.content
     kept = f", with the state of {count(len(made.operators), 'step')}" if made.operators else ""
     print(f"savepoint of job '{content.job}' after batch {content.batch}{kept}: {made.location}")

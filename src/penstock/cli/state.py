@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from penstock.cli.checkpoints import add_job, checkpoint_of
+from penstock.cli.checkpoints import add_job, open_checkpoint
 from penstock.cli.display import event_time, sentence, size, span, table
 from penstock.clock import now_ms
 from penstock.errors import DefinitionError, Problem
@@ -34,7 +34,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def _run(arguments: argparse.Namespace) -> int:
     from penstock.engine.checkpoint.inspection import job_state
 
-    found = job_state(checkpoint_of(arguments))
+    found = job_state(open_checkpoint(arguments))
     if arguments.uid is None:
         _overview(found, arguments.format)
         return 0
@@ -97,7 +97,7 @@ def _write(titles: Sequence[str], rows: Iterable[Sequence[Any]], form: str) -> N
         print(table(titles, [[_text(value) for value in row] for row in rows]))
     elif form == "json":
         for row in rows:
-            print(json.dumps(dict(zip(titles, map(_plain, row), strict=True)), ensure_ascii=False))
+            print(json.dumps(dict(zip(titles, map(_to_json, row), strict=True)), ensure_ascii=False))
     else:
         writer = csv.writer(sys.stdout, lineterminator="\n")
         writer.writerow(titles)
@@ -110,20 +110,20 @@ def _texts(rows: Iterable[Sequence[Any]]) -> Iterator[list[str]]:
 
 
 def _text(value: Any) -> str:
-    plain = _plain(value)
+    plain = _to_json(value)
     if isinstance(plain, str):
         return plain
     return "NULL" if plain is None else json.dumps(plain, ensure_ascii=False)
 
 
-def _plain(value: Any) -> Any:
+def _to_json(value: Any) -> Any:
     """The value as JSON has it; others as text."""
     if value is None or isinstance(value, str | int | float | bool):
         return value
     if isinstance(value, bytes):
         return value.hex()
     if isinstance(value, dict):
-        return {str(key): _plain(each) for key, each in value.items()}
+        return {str(key): _to_json(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
+        return [_to_json(each) for each in value]
     return str(value)

@@ -77,7 +77,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 @contextmanager
-def _connected(args: argparse.Namespace) -> Iterator[Session]:
+def _connect(args: argparse.Namespace) -> Iterator[Session]:
     with closing(Session(client_config(args))) as session:
         session.brokers(_patience(session))
         yield session
@@ -92,7 +92,7 @@ def _patience(session: Session) -> Deadline:
 
 def _list(args: argparse.Namespace) -> int:
     prefix = args.prefix or ""
-    with _connected(args) as session:
+    with _connect(args) as session:
         shown = transactions(session, prefix, ended=args.all)
         _warn_of_unseen(session, prefix, bool(shown))
         known, people = _owners(session, shown, args)
@@ -120,7 +120,7 @@ def _list(args: argparse.Namespace) -> int:
         print("No last stable offset is held back" + (" by them" if prefix else ""))
     if shown and known.unknown:
         _warn(f"owners are not known: {known.unknown}")
-    _warn_of_lost(lost)
+    _warn_about_lost(lost)
     return 0
 
 
@@ -137,7 +137,7 @@ def _warn_of_unseen(session: Session, prefix: str, any_seen: bool) -> None:
         _warn(unseen)
 
 
-def _warn_of_lost(lost: Sequence[TopicPartition]) -> None:
+def _warn_about_lost(lost: Sequence[TopicPartition]) -> None:
     if lost:
         _warn(f"these partitions are left out, because they have no leader: {_partitions(lost)}")
 
@@ -195,11 +195,11 @@ def _who(holder: Holder, doubt: str) -> str:
 
 
 def _describe(args: argparse.Namespace) -> int:
-    with _connected(args) as session:
-        chosen = _chosen(session, args, ended=True)
+    with _connect(args) as session:
+        chosen = _find_transactions(session, args, ended=True)
         known, people = _owners(session, chosen, args)
         held = held_back(session)
-        _warn_of_lost(without_leader(session))
+        _warn_about_lost(without_leader(session))
         for number, each in enumerate(chosen):
             if number:
                 print()
@@ -251,12 +251,12 @@ def _abort(args: argparse.Namespace) -> int:
     if args.prefix == "":
         hint = "name the ids, or give the prefix that they share"
         raise OptionsError((Problem("an empty prefix would mean every transaction", where="--prefix", hint=hint),))
-    with _connected(args) as session:
+    with _connect(args) as session:
         return _abort_hanging(session, args) if args.hanging else _abort_ids(session, args)
 
 
 def _abort_ids(session: Session, args: argparse.Namespace) -> int:
-    chosen = _chosen(session, args, ended=False)
+    chosen = _find_transactions(session, args, ended=False)
     _, people = _owners(session, chosen, args)
     doomed = [each for each in chosen if args.force or not people[each.transactional_id].obstacle]
     if chosen:
@@ -273,7 +273,7 @@ def _abort_ids(session: Session, args: argparse.Namespace) -> int:
         "Aborting takes an id over: whoever still uses it is fenced and ends with an error. What its transaction wrote"
     )
     print("is not published; a penstock query does the batch again when it is next started.")
-    if not _agreed(args, f"Abort {count(len(doomed), 'transaction')}?"):
+    if not _ask(args, f"Abort {count(len(doomed), 'transaction')}?"):
         return 1
     for each in doomed:
         try:
@@ -308,7 +308,7 @@ def _abort_hanging(session: Session, args: argparse.Namespace) -> int:
         return 0
     print(table(_HELD_TITLES, _held_rows(found, doubt)))
     print("The brokers end the hanging transactions in these partitions, without any coordinator.")
-    if not _agreed(args, f"Abort {count(len(doomed), 'hanging transaction')}?"):
+    if not _ask(args, f"Abort {count(len(doomed), 'hanging transaction')}?"):
         return 1
     for each, holder in doomed:
         abort_hanging(session, each, holder)
@@ -324,7 +324,7 @@ def _partition(text: str) -> TopicPartition:
     return topic, int(partition)
 
 
-def _agreed(args: argparse.Namespace, question: str) -> bool:
+def _ask(args: argparse.Namespace, question: str) -> bool:
     if args.yes:
         return True
     if not sys.stdin.isatty():
@@ -342,7 +342,7 @@ def _agreed(args: argparse.Namespace, question: str) -> bool:
 # --- ids and owners --------------------------------------------------------------------------------------------
 
 
-def _chosen(session: Session, args: argparse.Namespace, *, ended: bool) -> list[TransactionDescription]:
+def _find_transactions(session: Session, args: argparse.Namespace, *, ended: bool) -> list[TransactionDescription]:
     """The transactions of the ids that were named, or that share the prefix.
 
     Raises KafkaError for a named id that no coordinator knows. Without ``ended``, prints which named ids have no open

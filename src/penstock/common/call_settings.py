@@ -47,7 +47,7 @@ class CallSettings:
         if not CALLS[call].acts:
             self.note(call)
 
-    def kept(self, call: str, default: Any) -> Any:
+    def get_kept(self, call: str, default: Any) -> Any:
         """The value that was kept of a call."""
         return self._kept.get(call, default)
 
@@ -64,13 +64,13 @@ class CallSettings:
         if call not in self._noted:
             self._noted.add(call)
             name = call.rpartition(".")[2]
-            ProgramLine.present().warn(f"{name} has no effect here. {CALLS[call].here}")
+            ProgramLine.current().warn(f"{name} has no effect here. {CALLS[call].here}")
 
     def say(self) -> None:
         """Give the warnings of the settings that are new."""
         new, self._said = self.given.warnings[self._said :], len(self.given.warnings)
         for warning in new:
-            ProgramLine.present().warn(warning)
+            ProgramLine.current().warn(warning)
 
     @property
     def parallelism(self) -> int:

@@ -72,7 +72,7 @@ class ExecutionConfig:
 
     def get_global_job_parameters(self) -> dict[str, str]:
         """The parameters."""
-        return dict(self._settings.kept("ExecutionConfig.set_global_job_parameters", {}))
+        return dict(self._settings.get_kept("ExecutionConfig.set_global_job_parameters", {}))
 
     def enable_auto_generated_uids(self) -> ExecutionConfig:
         """Sources and sinks need no uid: the default."""
@@ -125,7 +125,7 @@ class ExecutionConfig:
 
     def get_task_cancellation_interval(self) -> int:
         """The milliseconds between interruptions of a task in Flink."""
-        return int(self._settings.kept("ExecutionConfig.set_task_cancellation_interval", 30_000))
+        return int(self._settings.get_kept("ExecutionConfig.set_task_cancellation_interval", 30_000))
 
     def set_task_cancellation_timeout(self, timeout: int) -> ExecutionConfig:
         """In Flink the milliseconds after which a task that does not end takes its process with it."""
@@ -134,7 +134,7 @@ class ExecutionConfig:
 
     def get_task_cancellation_timeout(self) -> int:
         """The milliseconds after which a task that does not end takes its process with it in Flink."""
-        return int(self._settings.kept("ExecutionConfig.set_task_cancellation_timeout", 180_000))
+        return int(self._settings.get_kept("ExecutionConfig.set_task_cancellation_timeout", 180_000))
 
     def set_execution_mode(self, execution_mode: ExecutionMode) -> ExecutionConfig:
         """In Flink how the operators of a batch job exchange data."""
@@ -143,7 +143,7 @@ class ExecutionConfig:
 
     def get_execution_mode(self) -> ExecutionMode:
         """How the operators of a batch job exchange data in Flink."""
-        found: ExecutionMode = self._settings.kept("ExecutionConfig.set_execution_mode", ExecutionMode.PIPELINED)
+        found: ExecutionMode = self._settings.get_kept("ExecutionConfig.set_execution_mode", ExecutionMode.PIPELINED)
         return found
 
     def set_default_input_dependency_constraint(
@@ -156,7 +156,7 @@ class ExecutionConfig:
 
     def get_default_input_dependency_constraint(self) -> InputDependencyConstraint:
         """When the tasks of a batch job are scheduled in Flink."""
-        found: InputDependencyConstraint = self._settings.kept(
+        found: InputDependencyConstraint = self._settings.get_kept(
             "ExecutionConfig.set_default_input_dependency_constraint", InputDependencyConstraint.ANY
         )
         return found
@@ -230,7 +230,7 @@ class ExecutionConfig:
 
     def is_auto_type_registration_disabled(self) -> bool:
         """Whether classes are not registered with Kryo in Flink."""
-        return bool(self._settings.kept("ExecutionConfig.disable_auto_type_registration", False))
+        return bool(self._settings.get_kept("ExecutionConfig.disable_auto_type_registration", False))
 
     def set_use_snapshot_compression(self, use_snapshot_compression: bool) -> ExecutionConfig:
         """In Flink the state in checkpoints is compressed."""
@@ -239,7 +239,7 @@ class ExecutionConfig:
 
     def is_use_snapshot_compression(self) -> bool:
         """Whether the state in checkpoints is compressed in Flink."""
-        return bool(self._settings.kept("ExecutionConfig.set_use_snapshot_compression", False))
+        return bool(self._settings.get_kept("ExecutionConfig.set_use_snapshot_compression", False))
 
     def add_default_kryo_serializer(self, type_class_name: str, serializer_class_name: str) -> ExecutionConfig:
         """In Flink a serializer of Kryo for a class and its subclasses."""
@@ -263,19 +263,19 @@ class ExecutionConfig:
 
     def get_default_kryo_serializer_classes(self) -> dict[str, str]:
         """The serializers of Kryo by class, for classes and their subclasses."""
-        return dict(self._settings.kept("ExecutionConfig.add_default_kryo_serializer", {}))
+        return dict(self._settings.get_kept("ExecutionConfig.add_default_kryo_serializer", {}))
 
     def get_registered_types_with_kryo_serializer_classes(self) -> dict[str, str]:
         """The serializers of Kryo by class."""
-        return dict(self._settings.kept("ExecutionConfig.register_type_with_kryo_serializer", {}))
+        return dict(self._settings.get_kept("ExecutionConfig.register_type_with_kryo_serializer", {}))
 
     def get_registered_kryo_types(self) -> list[str]:
         """The classes for Kryo."""
-        return list(self._settings.kept("ExecutionConfig.register_kryo_type", {}))
+        return list(self._settings.get_kept("ExecutionConfig.register_kryo_type", {}))
 
     def get_registered_pojo_types(self) -> list[str]:
         """The classes for the serializers."""
-        return list(self._settings.kept("ExecutionConfig.register_pojo_type", {}))
+        return list(self._settings.get_kept("ExecutionConfig.register_pojo_type", {}))
 
     # --- keeping values --------------------------------------------------------------------------------------
 
@@ -289,4 +289,4 @@ class ExecutionConfig:
         return self._settings.flag(name, default)
 
     def _add(self, call: str, name: str, value: str = "") -> None:
-        self._settings.keep(call, {**self._settings.kept(call, {}), name: value})
+        self._settings.keep(call, {**self._settings.get_kept(call, {}), name: value})

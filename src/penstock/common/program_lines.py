@@ -20,7 +20,7 @@ class ProgramLine:
     number: int
 
     @classmethod
-    def present(cls) -> ProgramLine:
+    def current(cls) -> ProgramLine:
         """The line that has called penstock in this thread."""
         frame = sys._getframe(1)
         while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("penstock."):
@@ -28,7 +28,7 @@ class ProgramLine:
         return cls(frame.f_code.co_filename, frame.f_lineno)
 
     @classmethod
-    def of(cls, error: BaseException) -> ProgramLine | None:
+    def find(cls, error: BaseException) -> ProgramLine | None:
         """The program's line behind ``error``: the last one in the program's own files, or in a package of others that
         it uses. None if there is none."""
         for frame in reversed(traceback.extract_tb(error.__traceback__)):

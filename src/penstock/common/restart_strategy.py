@@ -123,7 +123,7 @@ class RestartStrategies:
         restart_attempts: int, delay_between_attempts: int | timedelta
     ) -> FixedDelayRestartStrategyConfiguration:
         """``restart_attempts`` restarts in all, each after ``delay_between_attempts``."""
-        strategy = _checked(FixedDelay, attempts=restart_attempts, delay=delay_between_attempts)
+        strategy = _check_strategy(FixedDelay, attempts=restart_attempts, delay=delay_between_attempts)
         return RestartStrategies.FixedDelayRestartStrategyConfiguration(strategy)
 
     @staticmethod
@@ -132,7 +132,7 @@ class RestartStrategies:
     ) -> FailureRateRestartStrategyConfiguration:
         """Restarts after ``delay_interval``, unless ``failure_rate`` failures within ``failure_interval`` are
         exceeded."""
-        strategy = _checked(
+        strategy = _check_strategy(
             FailureRate,
             max_failures_per_interval=failure_rate,
             failure_rate_interval=failure_interval,
@@ -149,7 +149,7 @@ class RestartStrategies:
         jitter_factor: float,
     ) -> ExponentialDelayRestartStrategyConfiguration:
         """Any number of restarts, after growing delays. Flink has this in Java only, with these arguments."""
-        strategy = _checked(
+        strategy = _check_strategy(
             ExponentialDelay,
             initial_backoff=initial_backoff,
             max_backoff=max_backoff,
@@ -160,7 +160,7 @@ class RestartStrategies:
         return RestartStrategies.ExponentialDelayRestartStrategyConfiguration(strategy)
 
     @staticmethod
-    def of(strategy: RestartStrategy | None) -> RestartStrategyConfiguration:
+    def _from_plan(strategy: RestartStrategy | None) -> RestartStrategyConfiguration:
         """The configuration of a strategy in the plan."""
         if strategy is None:
             return RestartStrategies.no_restart()
@@ -172,7 +172,7 @@ class RestartStrategies:
         return configurations[type(strategy)](strategy)
 
 
-def _checked(cls: type[S], **given: float | timedelta) -> S:
+def _check_strategy(cls: type[S], **given: float | timedelta) -> S:
     """A strategy with the same keys and checks as in SET."""
     prefix = next(f"{PREFIX}{name}." for name, each in STRATEGIES.items() if each is cls)
     text = {

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.common.execution_config import ExecutionConfig
-from penstock.common.type_serializers import serializer_of
+from penstock.common.type_serializers import find_serializer
 from penstock.common.typeinfo import TypeInformation, Types
 from penstock.errors import OptionsError, Problem, RecordError
 from penstock.java_gateway import without_java
@@ -115,7 +115,7 @@ class TypeInformationSerializationSchema(DeserializationSchema, SerializationSch
 
     def __init__(self, type_info: TypeInformation, execution_config: ExecutionConfig | None = None):
         self._info = type_info
-        self._serializer = serializer_of(type_info, type(self).__name__)
+        self._serializer = find_serializer(type_info, type(self).__name__)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self._info,)

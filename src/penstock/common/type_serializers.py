@@ -44,16 +44,16 @@ class TypeSerializer:
     read: _Read
 
 
-def serializer_of(info: TypeInformation, where: str) -> TypeSerializer:
+def find_serializer(info: TypeInformation, where: str) -> TypeSerializer:
     """The serializer of a type. Raises UnsupportedError for a type whose bytes only Java knows; ``where`` is what needs
     it."""
     expect_type(info, where)
     if isinstance(info, PickledBytesTypeInfo):
         raise _unknown("values of any kind", where)
-    return _of(info.logical, where)
+    return _choose_serializer(info.logical, where)
 
 
-def _of(logical: DataType, where: str) -> TypeSerializer:
+def _choose_serializer(logical: DataType, where: str) -> TypeSerializer:
     match logical:
         case PrimitiveType(name=name) if name in _NUMBERS:
             return _number(struct.Struct(_NUMBERS[name]))
@@ -62,17 +62,17 @@ def _of(logical: DataType, where: str) -> TypeSerializer:
         case BinaryType():
             return TypeSerializer(_write_bytes, _read_bytes)
         case ArrayType(element=element):
-            return _array(_of(element, where))
+            return _array(_choose_serializer(element, where))
         case MapType(key=key, value=value):
-            return _map(_of(key, where), _of(value, where))
+            return _map(_choose_serializer(key, where), _choose_serializer(value, where))
         case RowType(fields=fields):
-            return _row(logical.names, [_of(each.type, where) for each in fields])
+            return _row(logical.names, [_choose_serializer(each.type, where) for each in fields])
     raise _unknown(str(logical), where)
 
 
 def _unknown(what: str, where: str) -> UnsupportedError:
     hint = "use text, numbers, bytes, arrays, maps and rows of them; or JSON or Avro"
-    return UnsupportedError((Problem(f"the bytes of {what} are known to Java alone", where, hint=hint),))
+    return UnsupportedError((Problem(f"the bytes of {what} are known only to Java", where, hint=hint),))
 
 
 def _number(packed: struct.Struct) -> TypeSerializer:

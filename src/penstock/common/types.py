@@ -101,7 +101,7 @@ class Row:
         names."""
         if not self._fields:
             raise TypeError("the values of this Row have no names")
-        values = map(_plain, self._values) if recursive else self._values
+        values = map(_to_dictionaries, self._values) if recursive else self._values
         return dict(zip(self._fields, values, strict=True))
 
     def get_fields_by_names(self, names: list[str]) -> list[Any]:
@@ -129,13 +129,13 @@ class Row:
         object.__setattr__(self, "_kind", row_kind)
 
 
-def _plain(value: Any) -> Any:
+def _to_dictionaries(value: Any) -> Any:
     """A value with dictionaries for the rows in it."""
     match value:
         case Row():
             return value.as_dict(True)
         case list():
-            return [_plain(each) for each in value]
+            return [_to_dictionaries(each) for each in value]
         case dict():
-            return {key: _plain(each) for key, each in value.items()}
+            return {key: _to_dictionaries(each) for key, each in value.items()}
     return value

@@ -178,7 +178,7 @@ class CheckpointConfig:
 
     def is_prefer_checkpoint_for_recovery(self) -> bool:
         """Whether a checkpoint is restored even where a savepoint is newer in Flink."""
-        return bool(self._settings.kept("CheckpointConfig.set_prefer_checkpoint_for_recovery", False))
+        return bool(self._settings.get_kept("CheckpointConfig.set_prefer_checkpoint_for_recovery", False))
 
     def enable_externalized_checkpoints(self, cleanup_mode: ExternalizedCheckpointCleanup) -> CheckpointConfig:
         """In Flink whether the checkpoint of a job that is cancelled is kept or deleted."""

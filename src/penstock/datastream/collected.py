@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from penstock.common import TypeInformation
 from penstock.common.job_client import Running
-from penstock.datastream import execution
 from penstock.datastream.connectors.values import ValuesSink
 from penstock.datastream.values import read_rows
-
-if TYPE_CHECKING:
-    from penstock.datastream.data_stream import DataStream
 
 #: How long a reader waits for a job before it looks for new values again.
 _WAIT_SECONDS = 0.05
@@ -68,15 +64,3 @@ class CloseableIterator(Iterator[Any]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-def collect(stream: DataStream, job_name: str | None, limit: int | None) -> CloseableIterator | list[Any]:
-    """Run the program of ``stream`` and return its values, with ``limit`` the first ones."""
-    sink = ValuesSink(repeats=True)
-    stream.sink_to(sink).name("collected")
-    running = execution.start(stream.get_execution_environment()._job(job_name))
-    values = CloseableIterator(running, sink, stream.get_type())
-    if limit is None:
-        return values
-    with values:
-        return [value for value, _ in zip(values, range(limit), strict=False)]

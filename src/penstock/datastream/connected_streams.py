@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from penstock.common import TypeInformation, Types
-from penstock.datastream.function_chain import Step
+from penstock.datastream.function_steps import Step
 from penstock.datastream.functions import CoFlatMapFunction, CoMapFunction, CoProcessFunction
 from penstock.datastream.refusals import refused
 from penstock.datastream.transformations import FunctionStep

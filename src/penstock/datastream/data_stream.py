@@ -10,11 +10,14 @@ from penstock.common.arguments import expect
 from penstock.common.arrow_functions import ArrowFunction
 from penstock.common.typeinfo import PickledBytesTypeInfo, RowTypeInfo, expect_type, of
 from penstock.common.watermark_strategy import expect_strategy
+from penstock.datastream import execution
+from penstock.datastream.collected import CloseableIterator
 from penstock.datastream.connected_streams import ConnectedStreams
 from penstock.datastream.connectors.base import Sink
 from penstock.datastream.connectors.print import PrintTo
+from penstock.datastream.connectors.values import ValuesSink
 from penstock.datastream.data_stream_sink import DataStreamSink
-from penstock.datastream.function_chain import Step
+from penstock.datastream.function_steps import Step
 from penstock.datastream.functions import (
     FilterFunction,
     FlatMapFunction,
@@ -45,21 +48,12 @@ from penstock.plan.nodes import Node, row_of
 from penstock.types import RowType
 
 if TYPE_CHECKING:
-    from penstock.datastream.collected import CloseableIterator
     from penstock.datastream.stream_execution_environment import StreamExecutionEnvironment
 
 
 __all__ = ["CloseableIterator", "ConnectedStreams", "DataStream", "DataStreamSink"]
 
-_absent = lookup("data_stream")
-
-
-def __getattr__(name: str) -> Any:
-    if name == "CloseableIterator":  # imports this module
-        from penstock.datastream.collected import CloseableIterator
-
-        return CloseableIterator
-    return _absent(name)
+__getattr__ = lookup("data_stream")
 
 
 class DataStream:
@@ -203,7 +197,7 @@ class DataStream:
             hint = "for example a KafkaSink"
             raise UnsupportedError((Problem(f"{type(sink).__name__} is not a sink", "sink_to", hint=hint),))
         step = SinkStep(name="", info=self.get_type(), inputs=(self._step,), sink=sink)
-        return self._environment._add(DataStreamSink(self._environment, step))
+        return self._environment._add(DataStreamSink(self._environment._settings, step))
 
     def add_sink(self, sink_func: Any) -> DataStreamSink:
         """Write the stream to a sink of the former API: a ``FlinkKafkaProducer``."""
@@ -218,9 +212,14 @@ class DataStream:
     ) -> CloseableIterator | list[Any]:
         """Run the program, and return this stream's values: an iterator of them as they come, which ends the job when
         it is closed, or with ``limit`` a list of the first ones. Raises the PenstockError that ended the job."""
-        from penstock.datastream.collected import collect
-
-        return collect(self, job_execution_name, limit)
+        sink = ValuesSink(repeats=True)
+        self.sink_to(sink).name("collected")
+        running = execution.start(self._environment._job(job_execution_name))
+        values = CloseableIterator(running, sink, self.get_type())
+        if limit is None:
+            return values
+        with values:
+            return [value for value, _ in zip(values, range(limit), strict=False)]
 
     # --- describing ------------------------------------------------------------------------------------------
 

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from penstock.common.call_settings import CallSettings
 from penstock.datastream.slot_sharing_group import SlotSharingGroup
 from penstock.datastream.transformations import SinkStep, positive
-
-if TYPE_CHECKING:
-    from penstock.datastream.stream_execution_environment import StreamExecutionEnvironment
 
 
 class DataStreamSink:
     """A stream that is written."""
 
-    def __init__(self, environment: StreamExecutionEnvironment, step: SinkStep):
-        self._environment = environment
+    def __init__(self, settings: CallSettings, step: SinkStep):
+        self._settings = settings
         self._step = step
 
     def name(self, name: str) -> DataStreamSink:
@@ -35,22 +31,22 @@ class DataStreamSink:
 
     def set_uid_hash(self, uid_hash: str) -> DataStreamSink:
         """In Flink the id of the sink in a checkpoint of a former version. Warns."""
-        self._environment._settings.note("DataStreamSink.set_uid_hash")
+        self._settings.note("DataStreamSink.set_uid_hash")
         return self
 
     def set_parallelism(self, parallelism: int) -> DataStreamSink:
         """How many tasks write at a time, for a sink of Kafka. For others it is warned of."""
         self._step.parallelism = positive(parallelism)
-        if not self._step.sink.parallel and parallelism != self._environment.get_parallelism():
-            self._environment._settings.note("DataStreamSink.set_parallelism")
+        if not self._step.sink.parallel and parallelism != self._settings.parallelism:
+            self._settings.note("DataStreamSink.set_parallelism")
         return self
 
     def disable_chaining(self) -> DataStreamSink:
         """In Flink the sink does not share a thread with the step before. Warns."""
-        self._environment._settings.note("DataStreamSink.disable_chaining")
+        self._settings.note("DataStreamSink.disable_chaining")
         return self
 
     def slot_sharing_group(self, slot_sharing_group: str | SlotSharingGroup) -> DataStreamSink:
         """In Flink which operators share resources. Warns."""
-        self._environment._settings.note("DataStreamSink.slot_sharing_group")
+        self._settings.note("DataStreamSink.slot_sharing_group")
         return self

@@ -61,7 +61,7 @@ def start(job: Job) -> Running:
 def _engine(job: Job) -> Running:
     from penstock import engine
 
-    return engine.start(job, ProgramLine.present().warn, _say)
+    return engine.start(job, ProgramLine.current().warn, _say)
 
 
 def _say(text: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import compress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,15 +14,13 @@ from numpy.typing import NDArray
 
 from penstock.common import TypeInformation
 from penstock.common.conversions import CAUGHT, describe_raised, numbered
+from penstock.datastream.function_steps import Step
 from penstock.datastream.functions import CoProcessFunction, ProcessFunction
 from penstock.datastream.output_tag import OutputTag
 from penstock.datastream.timerservice import TimerService
 from penstock.datastream.values import read, write
 from penstock.errors import FunctionError, RecordError
 from penstock.types import arrow_type
-
-if TYPE_CHECKING:
-    from penstock.datastream.function_chain import Step
 
 #: Flink's timestamp of a value that has none.
 _NO_TIMESTAMP = -(2**63)

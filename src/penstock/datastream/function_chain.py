@@ -28,6 +28,7 @@ from penstock.datastream.function_calls import (
     later,
     of_row,
 )
+from penstock.datastream.function_steps import Step
 from penstock.datastream.functions import Function, RuntimeContext, Surroundings
 from penstock.datastream.output_tag import OutputTag
 from penstock.datastream.values import as_seen, write
@@ -44,30 +45,6 @@ OUTPUT = "__output"
 
 #: The rows that functions of values are called on at a time: as many as the processor's caches hold.
 AT_A_TIME = 4096
-
-_KINDS = ("map", "flat_map", "filter", "process", "present", "timestamps", "repeat", "check")
-
-
-@dataclass(frozen=True)
-class Step:
-    """A user-defined function. ``kind`` says what its results are:
-
-    ``map`` one value, ``flat_map`` any number, ``filter`` whether the value stays, ``process`` any number, with values
-    of the side outputs ``tags`` among them, ``present`` one value, or None for none, ``timestamps`` the value's
-    timestamp, ``check`` nothing. With ``repeat`` the function is the number of times that each value comes.
-
-    ``method`` is that of function objects; ``made`` the type of the results.
-    """
-
-    kind: str
-    function: Any
-    made: TypeInformation
-    method: str = ""
-    name: str = ""
-    tags: tuple[OutputTag, ...] = ()
-
-    def __post_init__(self) -> None:
-        assert self.kind in _KINDS, self.kind  # noqa: S101
 
 
 @dataclass(frozen=True)

@@ -10,14 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from penstock.common import TypeInformation
-from penstock.datastream.function_chain import (
-    OUTPUT,
-    TIMESTAMP,
-    TIMESTAMP_TYPE,
-    FunctionChain,
-    Step,
-    output_column,
-)
+from penstock.datastream.function_chain import OUTPUT, TIMESTAMP, TIMESTAMP_TYPE, FunctionChain, output_column
+from penstock.datastream.function_steps import Step
 from penstock.datastream.functions import Surroundings
 from penstock.datastream.output_tag import OutputTag
 from penstock.datastream.time_characteristic import TimeCharacteristic

@@ -21,361 +21,139 @@ _JAVA = "it wraps an object of Java's, and there is none"
 _INNER = "it is an inner class of PyFlink's, which programs do not need"
 
 
-#: The modules of ``pyflink.datastream`` 2.2 with public classes.
-STREAM_MODULES = (
-    "async_data_stream",
-    "async_retry_predicates",
-    "async_retry_strategies",
-    "checkpoint_config",
-    "checkpoint_storage",
-    "checkpointing_mode",
-    "connectors.base",
-    "connectors.cassandra",
-    "connectors.elasticsearch",
-    "connectors.file_system",
-    "connectors.hybrid_source",
-    "connectors.jdbc",
-    "connectors.kafka",
-    "connectors.kinesis",
-    "connectors.number_seq",
-    "connectors.pulsar",
-    "connectors.rabbitmq",
-    "data_stream",
-    "execution_mode",
-    "externalized_checkpoint_retention",
-    "formats.avro",
-    "formats.csv",
-    "formats.json",
-    "formats.orc",
-    "formats.parquet",
-    "functions",
-    "output_tag",
-    "slot_sharing_group",
-    "state",
-    "state_backend",
-    "stream_execution_environment",
-    "time_domain",
-    "timerservice",
-    "utils",
-    "window",
+_MODULES = (
+    "async_data_stream async_retry_predicates async_retry_strategies checkpoint_config checkpoint_storage "
+    "checkpointing_mode connectors.base connectors.cassandra connectors.elasticsearch connectors.file_system "
+    "connectors.hybrid_source connectors.jdbc connectors.kafka connectors.kinesis connectors.number_seq "
+    "connectors.pulsar connectors.rabbitmq data_stream execution_mode externalized_checkpoint_retention formats.avro "
+    "formats.csv formats.json formats.orc formats.parquet functions output_tag slot_sharing_group state state_backend "
+    "stream_execution_environment time_domain timerservice utils window"
 )
+#: The modules of ``pyflink.datastream`` 2.2 with public classes.
+STREAM_MODULES = tuple(_MODULES.split())
 
 
 @dataclass(frozen=True)
 class Absent:
-    """Names of a module of ``pyflink.datastream`` that are refused. ``later``: they are planned."""
+    """Names of a module of ``pyflink.datastream`` that are refused, with spaces between them. ``later``: they are
+    planned."""
 
     module: str
-    names: tuple[str, ...]
+    text: str
     hint: str
     later: bool = False
 
+    @property
+    def names(self) -> list[str]:
+        """The names."""
+        return self.text.split()
+
 
 ABSENT = (
-    Absent("async_data_stream", ("AsyncDataStream",), _ASYNC, later=True),
+    Absent("async_data_stream", "AsyncDataStream", _ASYNC, later=True),
     Absent(
         "async_retry_predicates",
-        (
-            "empty_result_predicate",
-            "has_exception_predicate",
-            "exception_type_predicate",
-        ),
+        "empty_result_predicate has_exception_predicate exception_type_predicate",
         _RETRY,
         later=True,
     ),
     Absent(
         "async_retry_strategies",
-        (
-            "RetryPredicate",
-            "NoRetryStrategy",
-            "FixedDelayRetryStrategy",
-            "ExponentialBackoffDelayRetryStrategy",
-        ),
+        "RetryPredicate NoRetryStrategy FixedDelayRetryStrategy ExponentialBackoffDelayRetryStrategy",
         _RETRY,
         later=True,
     ),
-    Absent(
-        "connectors.base",
-        (
-            "StreamTransformer",
-            "SupportsPreprocessing",
-        ),
-        _JAVA,
-    ),
+    Absent("connectors.base", "StreamTransformer SupportsPreprocessing", _JAVA),
     Absent(
         "connectors.cassandra",
-        (
-            "ConsistencyLevel",
-            "MapperOptions",
-            "ClusterBuilder",
-            "CassandraCommitter",
-            "CassandraFailureHandler",
-            "CassandraSink",
-        ),
+        "ConsistencyLevel MapperOptions ClusterBuilder CassandraCommitter CassandraFailureHandler CassandraSink",
         _CONNECT,
     ),
     Absent(
         "connectors.elasticsearch",
-        (
-            "FlushBackoffType",
-            "ElasticsearchEmitter",
-            "ElasticsearchSinkBuilderBase",
-            "Elasticsearch6SinkBuilder",
-            "Elasticsearch7SinkBuilder",
-            "ElasticsearchSink",
-        ),
+        "FlushBackoffType ElasticsearchEmitter ElasticsearchSinkBuilderBase Elasticsearch6SinkBuilder "
+        "Elasticsearch7SinkBuilder ElasticsearchSink",
         _CONNECT,
     ),
     Absent(
         "connectors.file_system",
-        (
-            "FileEnumeratorProvider",
-            "FileSplitAssignerProvider",
-            "StreamFormat",
-            "BulkFormat",
-            "FileSourceBuilder",
-            "FileSource",
-            "BucketAssigner",
-            "RollingPolicy",
-            "DefaultRollingPolicy",
-            "OnCheckpointRollingPolicy",
-            "OutputFileConfig",
-            "FileCompactStrategy",
-            "FileCompactor",
-            "FileSink",
-            "StreamingFileSink",
-        ),
+        "FileEnumeratorProvider FileSplitAssignerProvider StreamFormat BulkFormat FileSourceBuilder FileSource "
+        "BucketAssigner RollingPolicy DefaultRollingPolicy OnCheckpointRollingPolicy OutputFileConfig "
+        "FileCompactStrategy FileCompactor FileSink StreamingFileSink",
         _FILES,
     ),
     Absent(
         "connectors.hybrid_source",
-        (
-            "HybridSource",
-            "HybridSourceBuilder",
-        ),
+        "HybridSource HybridSourceBuilder",
         "run a job over the first source, and then one over the second",
     ),
     Absent(
         "connectors.jdbc",
-        (
-            "JdbcSink",
-            "JdbcConnectionOptions",
-            "JdbcExecutionOptions",
-        ),
+        "JdbcSink JdbcConnectionOptions JdbcExecutionOptions",
         "write by SQL to a table of the connector postgres, or to a topic",
     ),
     Absent(
         "connectors.kinesis",
-        (
-            "KinesisShardAssigner",
-            "KinesisDeserializationSchema",
-            "WatermarkTracker",
-            "FlinkKinesisConsumer",
-            "PartitionKeyGenerator",
-            "KinesisStreamsSink",
-            "KinesisStreamsSinkBuilder",
-            "KinesisFirehoseSink",
-            "KinesisFirehoseSinkBuilder",
-        ),
+        "KinesisShardAssigner KinesisDeserializationSchema WatermarkTracker FlinkKinesisConsumer PartitionKeyGenerator "
+        "KinesisStreamsSink KinesisStreamsSinkBuilder KinesisFirehoseSink KinesisFirehoseSinkBuilder",
         _CONNECT,
     ),
     Absent(
         "connectors.pulsar",
-        (
-            "StartCursor",
-            "StopCursor",
-            "RangeGenerator",
-            "PulsarSource",
-            "PulsarSourceBuilder",
-            "TopicRoutingMode",
-            "MessageDelayer",
-            "PulsarSink",
-            "PulsarSinkBuilder",
-        ),
+        "StartCursor StopCursor RangeGenerator PulsarSource PulsarSourceBuilder TopicRoutingMode MessageDelayer "
+        "PulsarSink PulsarSinkBuilder",
         _CONNECT,
     ),
-    Absent(
-        "connectors.rabbitmq",
-        (
-            "RMQConnectionConfig",
-            "RMQSource",
-            "RMQSink",
-        ),
-        _CONNECT,
-    ),
-    Absent(
-        "data_stream",
-        (
-            "KeyedStream",
-            "WindowedStream",
-            "AllWindowedStream",
-        ),
-        _KEYED,
-        later=True,
-    ),
-    Absent(
-        "data_stream",
-        (
-            "BroadcastStream",
-            "BroadcastConnectedStream",
-        ),
-        _RULES,
-        later=True,
-    ),
-    Absent("data_stream", ("CachedDataStream",), "write the stream to a topic, and read that"),
-    Absent(
-        "formats.avro",
-        (
-            "AvroSchema",
-            "GenericRecordAvroTypeInfo",
-            "AvroInputFormat",
-            "AvroBulkWriters",
-        ),
-        _FILES,
-    ),
-    Absent(
-        "formats.csv",
-        (
-            "CsvSchema",
-            "CsvSchemaBuilder",
-            "CsvReaderFormat",
-            "CsvBulkWriters",
-        ),
-        _FILES,
-    ),
-    Absent("formats.orc", ("OrcBulkWriters",), _FILES),
+    Absent("connectors.rabbitmq", "RMQConnectionConfig RMQSource RMQSink", _CONNECT),
+    Absent("data_stream", "KeyedStream WindowedStream AllWindowedStream", _KEYED, later=True),
+    Absent("data_stream", "BroadcastStream BroadcastConnectedStream", _RULES, later=True),
+    Absent("data_stream", "CachedDataStream", "write the stream to a topic, and read that"),
+    Absent("formats.avro", "AvroSchema GenericRecordAvroTypeInfo AvroInputFormat AvroBulkWriters", _FILES),
+    Absent("formats.csv", "CsvSchema CsvSchemaBuilder CsvReaderFormat CsvBulkWriters", _FILES),
+    Absent("formats.orc", "OrcBulkWriters", _FILES),
     Absent(
         "formats.parquet",
-        (
-            "AvroParquetReaders",
-            "AvroParquetWriters",
-            "ParquetColumnarRowInputFormat",
-            "ParquetBulkWriters",
-        ),
+        "AvroParquetReaders AvroParquetWriters ParquetColumnarRowInputFormat ParquetBulkWriters",
         _FILES,
     ),
     Absent(
         "functions",
-        (
-            "KeyedStateStore",
-            "ReduceFunction",
-            "AggregateFunction",
-            "KeyedProcessFunction",
-            "KeyedCoProcessFunction",
-            "WindowFunction",
-            "AllWindowFunction",
-            "ProcessWindowFunction",
-            "ProcessAllWindowFunction",
-            "PassThroughWindowFunction",
-            "PassThroughAllWindowFunction",
-            "KeyedBroadcastProcessFunction",
-        ),
+        "KeyedStateStore ReduceFunction AggregateFunction KeyedProcessFunction KeyedCoProcessFunction WindowFunction "
+        "AllWindowFunction ProcessWindowFunction ProcessAllWindowFunction PassThroughWindowFunction "
+        "PassThroughAllWindowFunction KeyedBroadcastProcessFunction",
         _KEYED,
         later=True,
     ),
+    Absent("functions", "AsyncRetryPredicate AsyncRetryStrategy AsyncFunction", _ASYNC, later=True),
+    Absent("functions", "BaseBroadcastProcessFunction BroadcastProcessFunction", _RULES, later=True),
     Absent(
         "functions",
-        (
-            "AsyncRetryPredicate",
-            "AsyncRetryStrategy",
-            "AsyncFunction",
-        ),
-        _ASYNC,
-        later=True,
-    ),
-    Absent(
-        "functions",
-        (
-            "BaseBroadcastProcessFunction",
-            "BroadcastProcessFunction",
-        ),
-        _RULES,
-        later=True,
-    ),
-    Absent(
-        "functions",
-        (
-            "NullByteKeySelector",
-            "FunctionWrapper",
-            "ReduceFunctionWrapper",
-            "JavaFunctionWrapper",
-            "AsyncFunctionDescriptor",
-            "InternalWindowFunction",
-            "InternalSingleValueWindowFunction",
-            "InternalSingleValueAllWindowFunction",
-            "InternalIterableWindowFunction",
-            "InternalIterableAllWindowFunction",
-            "InternalProcessWindowContext",
-            "InternalProcessAllWindowContext",
-            "InternalSingleValueProcessWindowFunction",
-            "InternalSingleValueProcessAllWindowFunction",
-            "InternalIterableProcessWindowFunction",
-            "InternalIterableProcessAllWindowFunction",
-        ),
+        "NullByteKeySelector FunctionWrapper ReduceFunctionWrapper JavaFunctionWrapper AsyncFunctionDescriptor "
+        "InternalWindowFunction InternalSingleValueWindowFunction InternalSingleValueAllWindowFunction "
+        "InternalIterableWindowFunction InternalIterableAllWindowFunction InternalProcessWindowContext "
+        "InternalProcessAllWindowContext InternalSingleValueProcessWindowFunction "
+        "InternalSingleValueProcessAllWindowFunction InternalIterableProcessWindowFunction "
+        "InternalIterableProcessAllWindowFunction",
         _INNER,
     ),
     Absent(
         "state",
-        (
-            "OperatorStateStore",
-            "State",
-            "ValueState",
-            "AppendingState",
-            "MergingState",
-            "ReducingState",
-            "AggregatingState",
-            "ListState",
-            "MapState",
-            "ReadOnlyBroadcastState",
-            "BroadcastState",
-            "StateDescriptor",
-            "ValueStateDescriptor",
-            "ListStateDescriptor",
-            "MapStateDescriptor",
-            "ReducingStateDescriptor",
-            "AggregatingStateDescriptor",
-            "StateTtlConfig",
-        ),
+        "OperatorStateStore State ValueState AppendingState MergingState ReducingState AggregatingState ListState "
+        "MapState ReadOnlyBroadcastState BroadcastState StateDescriptor ValueStateDescriptor ListStateDescriptor "
+        "MapStateDescriptor ReducingStateDescriptor AggregatingStateDescriptor StateTtlConfig",
         _KEYED,
         later=True,
     ),
-    Absent("utils", ("ResultTypeQueryable",), _INNER),
+    Absent("utils", "ResultTypeQueryable", _INNER),
     Absent(
         "window",
-        (
-            "Window",
-            "TimeWindow",
-            "CountWindow",
-            "GlobalWindow",
-            "TimeWindowSerializer",
-            "CountWindowSerializer",
-            "GlobalWindowSerializer",
-            "TriggerResult",
-            "Trigger",
-            "WindowAssigner",
-            "MergingWindowAssigner",
-            "WindowOperationDescriptor",
-            "SessionWindowTimeGapExtractor",
-            "EventTimeTrigger",
-            "ContinuousEventTimeTrigger",
-            "Min",
-            "ProcessingTimeTrigger",
-            "ContinuousProcessingTimeTrigger",
-            "PurgingTrigger",
-            "CountTrigger",
-            "NeverTrigger",
-            "CountTumblingWindowAssigner",
-            "CountSlidingWindowAssigner",
-            "TumblingProcessingTimeWindows",
-            "TumblingEventTimeWindows",
-            "SlidingProcessingTimeWindows",
-            "SlidingEventTimeWindows",
-            "ProcessingTimeSessionWindows",
-            "EventTimeSessionWindows",
-            "DynamicProcessingTimeSessionWindows",
-            "DynamicEventTimeSessionWindows",
-            "GlobalWindows",
-        ),
+        "Window TimeWindow CountWindow GlobalWindow TimeWindowSerializer CountWindowSerializer GlobalWindowSerializer "
+        "TriggerResult Trigger WindowAssigner MergingWindowAssigner WindowOperationDescriptor "
+        "SessionWindowTimeGapExtractor EventTimeTrigger ContinuousEventTimeTrigger Min ProcessingTimeTrigger "
+        "ContinuousProcessingTimeTrigger PurgingTrigger CountTrigger NeverTrigger CountTumblingWindowAssigner "
+        "CountSlidingWindowAssigner TumblingProcessingTimeWindows TumblingEventTimeWindows "
+        "SlidingProcessingTimeWindows SlidingEventTimeWindows ProcessingTimeSessionWindows EventTimeSessionWindows "
+        "DynamicProcessingTimeSessionWindows DynamicEventTimeSessionWindows GlobalWindows",
         _KEYED,
         later=True,
     ),

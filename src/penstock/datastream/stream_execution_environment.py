@@ -106,13 +106,13 @@ class StreamExecutionEnvironment:
                 if is_known(key):
                     problems += error.problems
                 else:
-                    ProgramLine.present().warn(str(error))
+                    ProgramLine.current().warn(str(error))
         if problems:
             raise OptionsError(tuple(problems))
         settings = given.settings()
         self._settings.say()
         if given.names_a_strategy and any(key.startswith(_RESTART) for key in keys):
-            self._settings.restart = RestartStrategies.of(settings.restart)
+            self._settings.restart = RestartStrategies._from_plan(settings.restart)
 
     def get_config(self) -> ExecutionConfig:
         """The execution configuration; change it in place."""
@@ -267,7 +267,7 @@ class StreamExecutionEnvironment:
 
     def get_stream_time_characteristic(self) -> TimeCharacteristic:
         """Which timestamps records have: by default their own."""
-        found: TimeCharacteristic = self._settings.kept(
+        found: TimeCharacteristic = self._settings.get_kept(
             "StreamExecutionEnvironment.set_stream_time_characteristic", TimeCharacteristic.EventTime
         )
         return found
@@ -412,7 +412,7 @@ class StreamExecutionEnvironment:
         kept = self._checkpoints.is_checkpointing_enabled()
         if exact and not kept and not self._checkpoints._off:
             kept = True
-            ProgramLine.present().warn(
+            ProgramLine.current().warn(
                 f"sink '{exact[0]}' writes exactly-once, so the job keeps a checkpoint, although enable_checkpointing "
                 "was not called; call it to choose how often the job commits"
             )

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from penstock.common import TypeInformation
 from penstock.datastream.connectors.base import Sink, Source
-from penstock.datastream.function_chain import Step
+from penstock.datastream.function_steps import Step
 from penstock.datastream.output_tag import OutputTag
 from penstock.errors import OptionsError, Problem
 from penstock.plan.expressions import Expression

@@ -20,7 +20,7 @@ def _show(kind: type[BaseException], error: BaseException, trace: TracebackType 
     if not isinstance(error, PenstockError):
         sys.__excepthook__(kind, error, trace)
         return
-    line = ProgramLine.of(error)
+    line = ProgramLine.find(error)
     place = f"{line}: " if line is not None else ""
     if isinstance(error, DefinitionError):
         lines = [f"error: {problem}" if problem.where else f"error: {place}{problem}" for problem in error.problems]

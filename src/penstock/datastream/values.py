@@ -14,7 +14,16 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.common import Row, TypeInformation
-from penstock.common.conversions import Convert, from_user, listed, numbered, or_none, through, to_column, to_user
+from penstock.common.conversions import (
+    Convert,
+    from_user,
+    listed,
+    numbered,
+    or_none,
+    through,
+    to_column,
+    to_user,
+)
 from penstock.common.typeinfo import PickledBytesTypeInfo
 from penstock.errors import RecordError
 

@@ -13,7 +13,7 @@ from penstock.ingest.kafka_options import (
     KafkaIngestSourceOptions,
     PartitionStrategy,
 )
-from penstock.ingest.table_ids import topic_of
+from penstock.ingest.table_ids import find_topic
 from penstock.options import LIST, OptionSet, Origin
 from penstock.plan.expressions import ColumnRef, Expression, rewrite
 from penstock.spi import Column, ColumnKind, Surface, TableDefinition, TableFormat, WithMetadata, connectors, formats
@@ -31,7 +31,7 @@ _TEXTS = {"__raw_key__": STRING, "__raw_value__": STRING}
 _SOURCE_LATER = {
     **{
         each.key: ("schemas are not inferred yet", f"declare the columns in '{_DDLS}' and leave this out")
-        for each in KafkaIngestSourceOptions.declared().values()
+        for each in KafkaIngestSourceOptions.declared_options().values()
         if ".infer-schema." in each.key or ".mysql.treat-" in each.key
     },
     "json.decode.parser-table-id.fields": (
@@ -54,8 +54,8 @@ def source_table(source: SourceDef, warn: Callable[[str], None]) -> tuple[TableD
     options = KafkaIngestSourceOptions.from_text(given, origin)
     _check_supported(options, given, origin)
     schema = _schema(options.ddls or "", origin)
-    rest = {"connector": "kafka", "value.format": DEFAULT_FORMAT, **_without(given, KafkaIngestSourceOptions)}
-    schema, renamed = _prefix_columns(schema, rest, origin)
+    rest = {"connector": "kafka", "value.format": DEFAULT_FORMAT, **_without_keys(given, KafkaIngestSourceOptions)}
+    schema, prefix_options = _prefix_columns(schema, rest, origin)
     _leave_out_errors(rest)
     _warn_of_prefetch(given, origin, warn)
     declared = ".".join(schema.id)
@@ -63,7 +63,7 @@ def source_table(source: SourceDef, warn: Callable[[str], None]) -> tuple[TableD
     columns = schema.columns + _metadata_columns(options.metadata, origin)
     _check_columns(columns, origin)
     name = ".".join(schema.id)
-    return TableDefinition(name, columns, rest | renamed, origin, Surface.YAML, schema.primary_key), declared
+    return TableDefinition(name, columns, rest | prefix_options, origin, Surface.YAML, schema.primary_key), declared
 
 
 def _check_supported(options: KafkaIngestSourceOptions, given: Mapping[str, str], origin: Origin) -> None:
@@ -94,12 +94,12 @@ def _refuse(refused: Mapping[str, tuple[str, str]], origin: Origin) -> None:
     """Raises UnsupportedError for these keys, each with its reason and what to do, unless there are none."""
     if refused:
         # An option that is missing has the place of the connector.
-        places = {key: origin.of(key if key in origin.places else "") for key in refused}
+        places = {key: origin.locate(key if key in origin.places else "") for key in refused}
         raise UnsupportedError(tuple(Problem(why, key, places[key], hint) for key, (why, hint) in refused.items()))
 
 
 def _schema(text: str, origin: Origin) -> TableSchema:
-    place = origin.of(_DDLS)
+    place = origin.locate(_DDLS)
     try:
         found = tables(text, origin=place)
     except DefinitionError as error:
@@ -124,7 +124,10 @@ def _leave_out_errors(given: dict[str, str]) -> None:
 
 def _warn_of_prefetch(given: Mapping[str, str], origin: Origin, warn: Callable[[str], None]) -> None:
     if _PREFETCH in given:
-        warn(f"{origin.of(_PREFETCH)}: '{_PREFETCH}' has no effect: the schema is declared, and nothing is read before")
+        warn(
+            f"{origin.locate(_PREFETCH)}: '{_PREFETCH}' has no effect: the schema is declared, and nothing is read "
+            "before"
+        )
 
 
 def _named_by_topic(
@@ -137,9 +140,9 @@ def _named_by_topic(
     if topic in (schema.id[-1], ".".join(schema.id)):
         return schema
     warn(
-        f"{origin.of(_DDLS)}: messages of '{identifier}' do not say which table they belong to, so the table is named "
-        f"after its topic, '{topic}', and has the columns of '{'.'.join(schema.id)}'; transforms and routes find it by "
-        "both names"
+        f"{origin.locate(_DDLS)}: messages of '{identifier}' do not say which table they belong to, so the table is "
+        f"named after its topic, '{topic}', and has the columns of '{'.'.join(schema.id)}'; transforms and routes "
+        "find it by both names"
     )
     return replace(schema, id=(topic,))
 
@@ -153,20 +156,20 @@ def _prefix_columns(
     if not key_prefix and not value_prefix:
         return schema, {}
     if key_prefix and value_prefix and (key_prefix.startswith(value_prefix) or value_prefix.startswith(key_prefix)):
-        reason = f"'{key_prefix}' and the 'value.fields-prefix' '{value_prefix}' begin alike"
+        reason = f"'{key_prefix}' and the 'value.fields-prefix' '{value_prefix}' begin with the same text"
         hint = "neither of the two may be a prefix of the other"
-        raise OptionsError((Problem(reason, "key.fields-prefix", origin.of("key.fields-prefix"), hint),))
+        raise OptionsError((Problem(reason, "key.fields-prefix", origin.locate("key.fields-prefix"), hint),))
     declared = {each.name for each in schema.columns if each.kind is ColumnKind.PHYSICAL}
     keys = {name: key_prefix + name.removeprefix(key_prefix) for name in LIST.parse(given.get("key.fields", ""))}
     names = {name: value_prefix + name.removeprefix(value_prefix) for name in declared}
     for name, full in keys.items():
         names[full if full in declared else name] = full
 
-    def renamed(part: Expression) -> Expression:
+    def rename(part: Expression) -> Expression:
         return replace(part, name=names.get(part.name, part.name)) if isinstance(part, ColumnRef) else part
 
     columns = tuple(
-        replace(each, expression=rewrite(each.expression, renamed))
+        replace(each, expression=rewrite(each.expression, rename))
         if isinstance(each, ComputedColumn)
         else replace(each, name=names.get(each.name, each.name))
         for each in schema.columns
@@ -182,7 +185,7 @@ def _metadata_columns(text: str, origin: Origin) -> tuple[Column, ...]:
     kafka = connectors.get("kafka")
     known = kafka.metadata if isinstance(kafka, WithMetadata) else {}
     names = [name.strip() for name in text.split(",") if name.strip()]
-    place = origin.of("metadata.list")
+    place = origin.locate("metadata.list")
     problems = []
     for name in names:
         if name not in known:
@@ -200,11 +203,11 @@ def _check_columns(columns: tuple[Column, ...], origin: Origin) -> None:
     for name in sorted({name for name in names if names.count(name) > 1}):
         reason = f"there are two columns '{name}'"
         hint = f"rename it in '{_DDLS}', or leave it out of 'metadata.list'"
-        problems.append(Problem(reason, _DDLS, origin.of(_DDLS), hint))
+        problems.append(Problem(reason, _DDLS, origin.locate(_DDLS), hint))
     if not any(each.kind is ColumnKind.PHYSICAL or each.key in _TEXTS for each in columns):
         reason = "the table has metadata columns only, so the contents of its records would be lost"
         hint = "declare the columns of the value, or read '__raw_value__'"
-        problems.append(Problem(reason, _DDLS, origin.of(_DDLS), hint))
+        problems.append(Problem(reason, _DDLS, origin.locate(_DDLS), hint))
     if problems:
         raise SchemaError(tuple(problems))
 
@@ -214,13 +217,13 @@ def sink_table(sink: SinkDef, table: TableDefinition) -> TableDefinition:
     given = dict(sink.options)
     options = KafkaIngestSinkOptions.from_text(given, sink.origin)
     _refuse(_changed_options(options, _SINK_LATER), sink.origin)
-    rest = {"connector": "kafka", "value.format": DEFAULT_FORMAT, **_without(given, KafkaIngestSinkOptions)}
+    rest = {"connector": "kafka", "value.format": DEFAULT_FORMAT, **_without_keys(given, KafkaIngestSinkOptions)}
     if "topic" not in rest and "topic-pattern" not in rest:
         try:
-            rest["topic"] = topic_of(options.mapping, table.name) or table.name
+            rest["topic"] = find_topic(options.mapping, table.name) or table.name
         except ValueError as error:
             key, hint = "sink.tableId-to-topic.mapping", "for example 'db.t1,db.t2:orders'"
-            raise OptionsError((Problem(str(error), key, sink.origin.of(key), hint),)) from None
+            raise OptionsError((Problem(str(error), key, sink.origin.locate(key), hint),)) from None
     if "sink.partitioner" not in rest:
         by_key = options.partition_strategy is PartitionStrategy.HASH_BY_KEY
         rest["sink.partitioner"] = "default" if by_key else "all-to-zero"
@@ -228,16 +231,18 @@ def sink_table(sink: SinkDef, table: TableDefinition) -> TableDefinition:
             if not table.primary_key and "key.fields" not in rest:
                 hint = "name the columns in a transform: 'primary-keys: id'"
                 reason = f"'hash-by-key' needs a primary key, and '{table.name}' has none"
-                place = sink.origin.of("partition.strategy")
+                place = sink.origin.locate("partition.strategy")
                 raise OptionsError((Problem(reason, "partition.strategy", place, hint),))
             rest.setdefault("key.format", "json")
     elif "partition.strategy" in given:
         reason = "cannot be combined with 'sink.partitioner'"
-        raise OptionsError((Problem(reason, "partition.strategy", sink.origin.of("partition.strategy"), "choose one"),))
+        raise OptionsError(
+            (Problem(reason, "partition.strategy", sink.origin.locate("partition.strategy"), "choose one"),)
+        )
     if "key.format" in rest and table.primary_key:
         rest.setdefault("key.fields", ";".join(table.primary_key))
     return replace(table, options=rest)
 
 
-def _without(given: Mapping[str, str], cls: type[OptionSet]) -> dict[str, str]:
+def _without_keys(given: Mapping[str, str], cls: type[OptionSet]) -> dict[str, str]:
     return {key: given[key] for key in given if key not in set(cls.keys())}

@@ -27,7 +27,7 @@ from penstock.spi import (
     sink_spec,
     unknown_connector,
 )
-from penstock.sql import NamedFunctions, condition, function_of_code, locate_problem, projection, read
+from penstock.sql import NamedFunctions, condition, function_of_code, locate_problem, projection, read_table
 from penstock.types import BIGINT
 
 _T = TypeVar("_T")
@@ -93,7 +93,7 @@ class _Lowering:
         if side.type in connectors.names():
             return True
         reason, hint = unknown_connector(side.type, connectors.names())
-        self.problems.append(Problem(reason, "type", side.origin.of("type"), hint))
+        self.problems.append(Problem(reason, "type", side.origin.locate("type"), hint))
         return False
 
     # --- source ----------------------------------------------------------------------------------------------
@@ -104,7 +104,7 @@ class _Lowering:
             return None
         if source.type != "kafka":
             reason, hint = f"'{source.type}' cannot be a source of a pipeline", "use 'type: kafka'"
-            self.unsupported.append(Problem(reason, "type", source.origin.of("type"), hint))
+            self.unsupported.append(Problem(reason, "type", source.origin.locate("type"), hint))
             return None
         found = self._attempt(source, partial(source_table, source, self.warn))
         if found is None:
@@ -112,17 +112,17 @@ class _Lowering:
         table, declared = found
         spec = self._attempt(source, partial(scan_spec, connectors.get(source.type), table))
         # Without a spec there is no job, but the rest is still checked.
-        node = read(table, source.type, cast("ScanSpec", spec))
+        node = read_table(table, source.type, cast("ScanSpec", spec))
         return _Stream(node, table.name, table.primary_key, declared)
 
     def _named_functions(self) -> NamedFunctions:
         """The functions that the pipeline defines."""
         found: dict[str, Function] = {}
         for each in self.defn.functions:
-            where = each.origin.of("python-code")
+            where = each.origin.locate("python-code")
             if each.name.upper() in found:
                 reason, hint = f"there are two functions '{each.name}'", "give each its own name"
-                self.problems.append(Problem(reason, "name", each.origin.of("name"), hint))
+                self.problems.append(Problem(reason, "name", each.origin.locate("name"), hint))
                 continue
             try:
                 found[each.name.upper()] = function_of_code(each.name, each.python_code)
@@ -172,7 +172,7 @@ class _Lowering:
         for name in rule.primary_keys:
             if node.schema.field(name) is None:
                 hint = nearest(name, node.schema.names) or f"columns are {', '.join(node.schema.names)}"
-                where = rule.origin.of("primary-keys")
+                where = rule.origin.locate("primary-keys")
                 self.problems.append(Problem(f"'{name}' is not a column", "primary-keys", where, hint))
         return replace(stream, node=node, primary_key=key)
 
@@ -222,9 +222,9 @@ class _Lowering:
         topic, servers = table.options.get("topic"), "properties.bootstrap.servers"
         if "topic" not in sink and topic == source.get("topic") and sink.get(servers) == source.get(servers):
             self.warn(
-                f"{self.defn.sink.origin.of('')}: the sink writes to '{topic}', by its table's name, and the source "
-                "reads that topic, so that records go round in a circle: name another 'topic', or give the table "
-                "another name in a route"
+                f"{self.defn.sink.origin.locate('')}: the sink writes to '{topic}', by its table's name, and the "
+                "source reads that topic, so the job would read its own output: name another 'topic', or give the "
+                "table another name in a route"
             )
 
     def _route_stream(self, stream: _Stream) -> Iterator[str]:
@@ -247,9 +247,9 @@ class _Lowering:
                 continue
             if found is None:
                 self.warn(
-                    f"{rule.origin.of('source-table')}: the {part} for '{rule.source_table}' has no effect: the only "
-                    f"table is '{stream.id}' (in a pattern, a dot separates the parts of a name, '\\.' stands for any "
-                    "character, and case counts)"
+                    f"{rule.origin.locate('source-table')}: the {part} for '{rule.source_table}' has no effect: the "
+                    f"only table is '{stream.id}' (in a pattern, a dot separates the parts of a name, '\\.' stands "
+                    "for any character, and case counts)"
                 )
 
     def _match(self, pattern: str, stream: _Stream, origin: Origin) -> re.Match[str] | None:
@@ -257,7 +257,7 @@ class _Lowering:
             return match_table_id(pattern, stream.id) or match_table_id(pattern, stream.declared)
         except re.error as error:
             reason = f"'{pattern}' is not a valid pattern: {error}"
-            self.problems.append(Problem(reason, "source-table", origin.of("source-table"), "check its brackets"))
+            self.problems.append(Problem(reason, "source-table", origin.locate("source-table"), "check its brackets"))
             return None
 
 
@@ -281,4 +281,4 @@ def _sink_id(route: RouteDef, match: re.Match[str], name: str) -> str:
 
 def _place(rule: TransformDef, key: str) -> str:
     """The place of an expression in the file, from which its own line and column are counted."""
-    return f"{rule.origin.of(key)}, {key}"
+    return f"{rule.origin.locate(key)}, {key}"

@@ -18,7 +18,7 @@ def match_table_id(patterns: str, name: str) -> re.Match[str] | None:
     return None
 
 
-def topic_of(mapping: str, name: str) -> str | None:
+def find_topic(mapping: str, name: str) -> str | None:
     """The topic of ``name`` by ``table[,table]:topic;...``; the first entry that fits. Raises ValueError with the
     reason when the mapping is malformed."""
     for entry in mapping.split(";"):

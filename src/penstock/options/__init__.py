@@ -23,13 +23,13 @@ from penstock.options.options import (
     Properties,
     Property,
     Rule,
-    accepted,
     declared_properties,
     opt,
+    opt_like,
+    opt_without_effect,
     prop,
-    properties_of,
     read_properties,
-    same,
+    select_properties,
     unknown_keys,
 )
 from penstock.options.patterns import java_pattern

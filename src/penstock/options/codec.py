@@ -90,7 +90,7 @@ _ENTRY = re.compile(rf"(?:{_QUOTED}|[^,'\"])+")
 _PAIR = re.compile(rf"\s*({_QUOTED}|[^:'\"]+):(.*)", re.DOTALL)
 
 
-def _unquoted(text: str) -> str:
+def _unquote(text: str) -> str:
     text = text.strip()
     return text[1:-1].replace(text[0] * 2, text[0]) if re.fullmatch(_QUOTED, text) else text
 
@@ -99,18 +99,18 @@ def _map(text: str) -> tuple[tuple[str, str], ...]:
     found = {}
     for entry in _ENTRY.findall(text):
         if entry.strip():
-            pair = _PAIR.fullmatch(_unquoted(entry))
+            pair = _PAIR.fullmatch(_unquote(entry))
             if pair is None:
                 raise ValueError("expected pairs 'key:value', joined by commas")
-            found[_unquoted(pair[1])] = _unquoted(pair[2])
+            found[_unquote(pair[1])] = _unquote(pair[2])
     return tuple(sorted(found.items()))
 
 
 def _show_map(pairs: tuple[tuple[str, str], ...]) -> str:
-    def quoted(part: str) -> str:
+    def quote(part: str) -> str:
         return "'" + part.replace("'", "''") + "'" if re.search(r"[,:'\"\s]", part) else part
 
-    return ",".join(f"{quoted(key)}:{quoted(value)}" for key, value in pairs)
+    return ",".join(f"{quote(key)}:{quote(value)}" for key, value in pairs)
 
 
 _ESCAPES = {r"\t": "\t", r"\n": "\n", r"\r": "\r", r"\b": "\b", r"\f": "\f", r"\\": "\\", r"\'": "'", r"\"": '"'}

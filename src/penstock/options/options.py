@@ -21,7 +21,7 @@ class Origin:
     name: str = ""
     places: Mapping[str, str] = field(default_factory=dict, compare=False, hash=False)
 
-    def of(self, key: str) -> str:
+    def locate(self, key: str) -> str:
         """The place of ``key``; only the name if the place is not known."""
         return ", ".join(part for part in (self.name, self.places.get(key, "")) if part)
 
@@ -39,7 +39,7 @@ class Option:
     required: bool = False
     default: Any = None
     default_text: str = ""
-    #: Why it has no effect, if it is accepted only because Flink has it.
+    #: Why it has no effect, if it is opt_without_effect only because Flink has it.
     without_effect: str = ""
 
     @property
@@ -76,15 +76,15 @@ def opt(
     return field(default=default, metadata={"option": option}, repr=not secret, kw_only=True)
 
 
-def accepted(key: str, codec: Codec, why: str, *, example: str) -> Any:
+def opt_without_effect(key: str, codec: Codec, why: str, *, example: str) -> Any:
     """Declare an option of Flink's that is checked and has no effect, because of ``why``; None unless it is given."""
     option = Option(key, codec, f"Accepted for compatibility: {why}.", example, without_effect=why)
     return field(default=None, metadata={"option": option}, kw_only=True)
 
 
-def same(options: type[OptionSet], name: str, **changes: Any) -> Any:
+def opt_like(options: type[OptionSet], name: str, **changes: Any) -> Any:
     """Declare an option as the field ``name`` of ``options`` does, with these parts of :class:`Option` changed."""
-    option = dataclasses.replace(options.declared()[name], **changes)
+    option = dataclasses.replace(options.declared_options()[name], **changes)
     default = MISSING if option.required else option.default
     return field(default=default, metadata={"option": option}, repr=not option.secret, kw_only=True)
 
@@ -103,19 +103,21 @@ class OptionSet:
     rules: ClassVar[tuple[Rule, ...]] = ()
 
     @classmethod
-    def declared(cls) -> dict[str, Option]:
+    def declared_options(cls) -> dict[str, Option]:
         """Field name to option, in the order of declaration."""
         return {each.name: each.metadata["option"] for each in dataclasses.fields(cls) if "option" in each.metadata}
 
     @classmethod
     def keys(cls) -> tuple[str, ...]:
         """All known keys, including older names."""
-        return tuple(key for option in cls.declared().values() for key in option.all_keys)
+        return tuple(key for option in cls.declared_options().values() for key in option.all_keys)
 
     @classmethod
     def prefixes(cls) -> tuple[str, ...]:
         """The prefixes of options that are entries of a map."""
-        return tuple(f"{key}." for option in cls.declared().values() if option.codec is MAP for key in option.all_keys)
+        return tuple(
+            f"{key}." for option in cls.declared_options().values() if option.codec is MAP for key in option.all_keys
+        )
 
     @classmethod
     def from_text(cls, given: Mapping[str, str], origin: Origin | None = None, prefix: str = "", **extra: Any) -> Self:
@@ -128,13 +130,13 @@ class OptionSet:
         values: dict[str, Any] = dict(extra)
         problems: list[Problem] = []
         unread: set[str] = set()
-        for name, option in cls.declared().items():
+        for name, option in cls.declared_options().items():
             key = next((prefix + key for key in option.all_keys if prefix + key in given), None)
             entries = _entries(option, given, prefix)
             if key is None and not entries:
                 if option.required:
                     hint = f"for example '{prefix}{option.key}' = '{option.example}'" if option.example else ""
-                    problems.append(Problem("is required", prefix + option.key, origin.of(""), hint))
+                    problems.append(Problem("is required", prefix + option.key, origin.locate(""), hint))
                     unread.add(name)
                 continue
             try:
@@ -142,26 +144,26 @@ class OptionSet:
                 if entries:
                     values[name] = tuple(sorted((dict(values[name]) | entries).items()))
             except ValueError as error:
-                problems.append(Problem(str(error), key or "", origin.of(key or "")))
+                problems.append(Problem(str(error), key or "", origin.locate(key or "")))
                 unread.add(name)
         if problems:
-            raise OptionsError((*problems, *cls._partly_checked(values, unread, origin, prefix)))
+            raise OptionsError((*problems, *cls._check_without(values, unread, origin, prefix)))
         bound = cls(**values)
         bound.check(origin, prefix)
         return bound
 
     @classmethod
-    def _partly_checked(
+    def _check_without(
         cls, values: Mapping[str, Any], unread: set[str], origin: Origin, prefix: str
     ) -> tuple[Problem, ...]:
         """The problems that the rules find without the options ``unread``, which are missing or wrong."""
 
-        def guarded(self: object, name: str) -> Any:
+        def get_read(self: object, name: str) -> Any:
             if name in unread:
                 raise _UnreadError(name)
             return object.__getattribute__(self, name)
 
-        partial: Any = object.__new__(type(cls.__name__, (cls,), {"__getattribute__": guarded}))
+        partial: Any = object.__new__(type(cls.__name__, (cls,), {"__getattribute__": get_read}))
         for each in dataclasses.fields(cls):
             if each.name in values or each.default is not MISSING:
                 object.__setattr__(partial, each.name, values.get(each.name, each.default))
@@ -171,7 +173,7 @@ class OptionSet:
         for rule in cls.rules:
             with suppress(_UnreadError):
                 found += rule(partial)
-        return tuple(dict.fromkeys(_placed(problem, origin, prefix) for problem in found))
+        return tuple(dict.fromkeys(_add_place(problem, origin, prefix) for problem in found))
 
     @classmethod
     def expect(cls, options: OptionSet) -> Self:
@@ -183,7 +185,7 @@ class OptionSet:
     def check(self, origin: Origin | None = None, prefix: str = "") -> None:
         """Run the cross-field rules. Raises OptionsError with all problems."""
         origin = origin or Origin()
-        problems = tuple(_placed(problem, origin, prefix) for rule in self.rules for problem in rule(self))
+        problems = tuple(_add_place(problem, origin, prefix) for rule in self.rules for problem in rule(self))
         if problems:
             raise OptionsError(problems)
 
@@ -192,7 +194,7 @@ class OptionSet:
         """The keys of the options that are given and have no effect, and why."""
         return tuple(
             (option.key, option.without_effect)
-            for name, option in self.declared().items()
+            for name, option in self.declared_options().items()
             if option.without_effect and getattr(self, name) is not None
         )
 
@@ -200,7 +202,7 @@ class OptionSet:
         """The options that differ from their defaults, as text that binds to an equal set. Secrets included."""
         return {
             prefix + option.key: option.codec.show(getattr(self, name))
-            for name, option in self.declared().items()
+            for name, option in self.declared_options().items()
             if option.required or getattr(self, name) != option.default
         }
 
@@ -209,16 +211,16 @@ class _UnreadError(Exception):
     """A rule asked for an option that is missing or wrong."""
 
 
-def _placed(problem: Problem, origin: Origin, prefix: str) -> Problem:
+def _add_place(problem: Problem, origin: Origin, prefix: str) -> Problem:
     key = prefix + problem.key
-    return dataclasses.replace(problem, key=key, where=problem.where or origin.of(key))
+    return dataclasses.replace(problem, key=key, where=problem.where or origin.locate(key))
 
 
 def _entries(option: Option, given: Mapping[str, str], prefix: str) -> dict[str, str]:
     """The entries of a map that are given as separate options."""
     if option.codec is not MAP:
         return {}
-    return {key: value for start in option.all_keys for key, value in properties_of(given, f"{prefix}{start}.")}
+    return {key: value for start in option.all_keys for key, value in select_properties(given, f"{prefix}{start}.")}
 
 
 #: Options of others that a component does not have: their names, in which * is any text, to a reason and a hint.
@@ -239,7 +241,7 @@ def unknown_keys(
     def problem(key: str) -> Problem:
         found = next((each for pattern, each in absent.items() if fnmatchcase(key, pattern)), None)
         reason, hint = found or ("unknown option", nearest(key, understood))
-        return Problem(reason, key, origin.of(key), hint)
+        return Problem(reason, key, origin.locate(key), hint)
 
     return tuple(problem(key) for key in given if key not in understood and not key.startswith(prefixes))
 
@@ -284,6 +286,6 @@ def read_properties(declared: Mapping[str, Property], given: Mapping[str, str]) 
     return values, problems
 
 
-def properties_of(given: Mapping[str, str], prefix: str = "properties.") -> Properties:
+def select_properties(given: Mapping[str, str], prefix: str = "properties.") -> Properties:
     """The entries under ``prefix``, with the prefix removed, sorted by key."""
     return tuple(sorted((key[len(prefix) :], value) for key, value in given.items() if key.startswith(prefix)))

@@ -54,14 +54,14 @@ def java_pattern(text: str) -> re.Pattern[str]:
         with warnings.catch_warnings():
             # Warns of characters that may get a meaning inside brackets in future
             warnings.simplefilter("ignore", FutureWarning)
-            return re.compile("".join(_translated(text)), re.ASCII)
+            return re.compile("".join(_translate(text)), re.ASCII)
     except re.error as error:
         raise ValueError(error.msg) from None
     except (OverflowError, RecursionError) as error:
         raise ValueError(str(error)) from None
 
 
-def _translated(text: str) -> Iterator[str]:
+def _translate(text: str) -> Iterator[str]:
     inside = False
     for part in _PART.finditer(text):
         name, found = str(part.lastgroup), part[0]
@@ -72,10 +72,10 @@ def _translated(text: str) -> Iterator[str]:
             inside = True
         elif inside and found == "]":
             inside = False
-        yield found if name in ("open", "plain", "intersection") else _replaced(name, part, inside)
+        yield found if name in ("open", "plain", "intersection") else _replace(name, part, inside)
 
 
-def _replaced(name: str, part: re.Match[str], inside: bool) -> str:
+def _replace(name: str, part: re.Match[str], inside: bool) -> str:
     match name:
         case "quoted":
             return re.escape(part["quoted"])

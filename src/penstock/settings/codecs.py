@@ -8,7 +8,7 @@ from typing import Any
 from penstock.options import Codec
 
 
-def checked(codec: Codec, fits: Callable[[Any], bool], expected: str) -> Codec:
+def restrict(codec: Codec, fits: Callable[[Any], bool], expected: str) -> Codec:
     """``codec`` for the values that fit."""
 
     def parse(text: str) -> Any:
@@ -21,4 +21,4 @@ def checked(codec: Codec, fits: Callable[[Any], bool], expected: str) -> Codec:
 
 
 #: Text that is not empty.
-FILLED = checked(Codec("String", str.strip), bool, "a text that is not empty")
+FILLED = restrict(Codec("String", str.strip), bool, "a text that is not empty")

@@ -12,7 +12,7 @@ from penstock.options import Codec, Option, Origin
 from penstock.settings.codecs import FILLED
 from penstock.settings.ignored import WITHOUT_EFFECT, ignored_key
 from penstock.settings.job import Settings
-from penstock.settings.kerberos import KERBEROS_PREFIX, KerberosSettings, kerberos_of, kerberos_remarks
+from penstock.settings.kerberos import KERBEROS_PREFIX, KerberosSettings, kerberos_remarks, read_kerberos
 from penstock.settings.refused import REFUSED
 from penstock.settings.restart import (
     DEFAULT_WITH_CHECKPOINTS,
@@ -20,7 +20,7 @@ from penstock.settings.restart import (
     STRATEGIES,
     TYPE,
     TYPE_KEYS,
-    strategy_of,
+    read_restart_strategy,
     without_effect,
 )
 
@@ -34,7 +34,7 @@ _NAME = Option(
 )
 
 #: The options of a job by their names in :class:`Settings`, and its name under "".
-OPTIONS: Mapping[str, Option] = {"": _NAME, **Settings.declared()}
+OPTIONS: Mapping[str, Option] = {"": _NAME, **Settings.declared_options()}
 
 #: Key to the field of Settings that it sets ("" for the job's name), and its codec. The keys for ``restart`` make one
 #: value together, as do those for ``kerberos``.
@@ -44,9 +44,12 @@ KEYS: Mapping[str, tuple[str, Codec]] = {
     **{
         f"{PREFIX}{name}.{option.key}": ("restart", option.codec)
         for name, options in STRATEGIES.items()
-        for option in options.declared().values()
+        for option in options.declared_options().values()
     },
-    **{f"{KERBEROS_PREFIX}{each.key}": ("kerberos", each.codec) for each in KerberosSettings.declared().values()},
+    **{
+        f"{KERBEROS_PREFIX}{each.key}": ("kerberos", each.codec)
+        for each in KerberosSettings.declared_options().values()
+    },
 }
 
 
@@ -115,7 +118,7 @@ class GivenSettings:
             texts.clear()
 
     @property
-    def given(self) -> list[tuple[str, str]]:
+    def pairs(self) -> list[tuple[str, str]]:
         """The keys that were given and their values as they were written, in the order of the keys."""
         return sorted(self._written.items())
 
@@ -149,7 +152,10 @@ class GivenSettings:
         origin = Origin(places=self._places)
         given = {name: value for name, value in self._values.items() if name}
         return replace(
-            Settings(), **given, restart=strategy_of(restart, origin), kerberos=kerberos_of(kerberos, origin)
+            Settings(),
+            **given,
+            restart=read_restart_strategy(restart, origin),
+            kerberos=read_kerberos(kerberos, origin),
         )
 
     def over(self, before: Settings) -> Settings:

@@ -249,7 +249,7 @@ _FORMER = {
 }
 
 
-def _ignored(
+def _declare_ignored(
     here: str, meaning: str, default: str, codec: Codec | None = None, fulfilled: tuple[Any, ...] = ()
 ) -> Ignored:
     """A key, whose type is that of its default unless it is given."""
@@ -259,15 +259,15 @@ def _ignored(
     return Ignored(here, meaning, default, codec, fulfilled)
 
 
-def _known() -> Mapping[str, Ignored]:
+def _find_ignored() -> Mapping[str, Ignored]:
     groups = (*_KEYS.items(), *TUNING.items(), *CLUSTERS.items())
-    found = {key: _ignored(here, *fields) for here, keys in groups for key, fields in keys.items()}
+    found = {key: _declare_ignored(here, *fields) for here, keys in groups for key, fields in keys.items()}
     former = {old: replace(found[key], meaning=f"Former name of `{key}`.") for old, key in _FORMER.items()}
     return dict(sorted({**found, **former}.items()))
 
 
 #: The keys, sorted. One that ends in ``*`` means all keys with that prefix.
-WITHOUT_EFFECT: Mapping[str, Ignored] = _known()
+WITHOUT_EFFECT: Mapping[str, Ignored] = _find_ignored()
 _FAMILIES = tuple(key.removesuffix("*") for key in WITHOUT_EFFECT if key.endswith("*"))
 
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 from zoneinfo import ZoneInfo
 
 from penstock.options import BOOLEAN, COMMA_LIST, DURATION, LIST, Codec, OptionSet, number, one_of, opt
-from penstock.settings.codecs import FILLED, checked
+from penstock.settings.codecs import FILLED, restrict
 from penstock.settings.kerberos import KerberosSettings
 from penstock.settings.restart import RestartStrategy
 
@@ -30,7 +30,7 @@ TRY_RESOLVE = "TRY_RESOLVE"
 #: Values of ``penstock.overflow`` and ``penstock.null-event-time``.
 WRAP, FAIL, LATE = "WRAP", "FAIL", "LATE"
 
-_INTERVAL = checked(DURATION, lambda value: value > timedelta(0), "a duration longer than 0 ms")
+_INTERVAL = restrict(DURATION, lambda value: value > timedelta(0), "a duration longer than 0 ms")
 _TIMEOUT = Codec("Duration", lambda text: DURATION.parse(text) or None, DURATION.show)
 
 

@@ -71,7 +71,7 @@ class KerberosSettings(OptionSet):
         return f"{self.principal} by {self.keytab}" if self.keytab else "the user's tickets"
 
 
-def kerberos_of(given: Mapping[str, str], origin: Origin) -> KerberosSettings | None:
+def read_kerberos(given: Mapping[str, str], origin: Origin) -> KerberosSettings | None:
     """The login of Kafka's clients in the given settings, or None.
 
     Raises OptionsError with every value that cannot be read, or for values that contradict one another.

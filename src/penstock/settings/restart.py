@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from penstock.errors import Problem
 from penstock.options import DURATION, Codec, OptionSet, Origin, number, one_of, opt
-from penstock.settings.codecs import checked
+from penstock.settings.codecs import restrict
 
 
 def _double(text: str) -> float:
@@ -18,8 +18,8 @@ def _double(text: str) -> float:
         raise ValueError("expected a number") from None
 
 
-_DELAY = checked(DURATION, lambda value: value >= timedelta(0), "a duration of 0 ms or more")
-_SPAN = checked(DURATION, lambda value: value >= timedelta(milliseconds=1), "a duration of 1 ms or more")
+_DELAY = restrict(DURATION, lambda value: value >= timedelta(0), "a duration of 0 ms or more")
+_SPAN = restrict(DURATION, lambda value: value >= timedelta(milliseconds=1), "a duration of 1 ms or more")
 _DOUBLE = Codec("Double", _double)
 
 
@@ -59,7 +59,7 @@ class FailureRate(OptionSet):
         )
 
 
-def _ordered(strategy: ExponentialDelay) -> Iterator[Problem]:
+def _check_order(strategy: ExponentialDelay) -> Iterator[Problem]:
     initial, most = strategy.initial_backoff, strategy.max_backoff
     if initial > most and most == ExponentialDelay().max_backoff:
         reason = f"expected {DURATION.show(most)} or less, not {DURATION.show(initial)}"
@@ -81,7 +81,7 @@ class ExponentialDelay(OptionSet):
     )
     backoff_multiplier: float = opt(
         "backoff-multiplier",
-        checked(_DOUBLE, lambda value: 1 < value < float("inf"), "a number greater than 1"),
+        restrict(_DOUBLE, lambda value: 1 < value < float("inf"), "a number greater than 1"),
         default=1.5,
         doc="The factor by which each pause is longer than the one before.",
         example="2",
@@ -95,7 +95,7 @@ class ExponentialDelay(OptionSet):
     )
     jitter_factor: float = opt(
         "jitter-factor",
-        checked(_DOUBLE, lambda value: 0 <= value <= 1, "a number from 0 to 1"),
+        restrict(_DOUBLE, lambda value: 0 <= value <= 1, "a number from 0 to 1"),
         default=0.1,
         doc="The fraction of a pause by which it is changed at random, so that jobs do not restart together.",
         example="0",
@@ -109,7 +109,7 @@ class ExponentialDelay(OptionSet):
         example="10",
     )
 
-    rules = (_ordered,)
+    rules = (_check_order,)
 
     def describe(self) -> str:
         """One line for people."""
@@ -141,18 +141,18 @@ _PLAIN = {name.replace("-", ""): name for name in STRATEGIES}
 TYPE = one_of(*STRATEGIES, *_NONE, fold=lambda text: _PLAIN.get(text.lower(), text.lower()))
 
 
-def strategy_of(given: Mapping[str, str], origin: Origin) -> RestartStrategy | None:
+def read_restart_strategy(given: Mapping[str, str], origin: Origin) -> RestartStrategy | None:
     """The strategy of the given settings; None, the default, for no restarts.
 
     Raises OptionsError with every value that cannot be read, or for values that contradict one another.
     """
-    name = _chosen(given)
+    name = _find_name(given)
     return STRATEGIES[name].from_text(given, origin, f"{PREFIX}{name}.") if name else None
 
 
 def without_effect(given: Mapping[str, str]) -> dict[str, str]:
     """The keys of strategies that were not chosen, each with a warning."""
-    name = _chosen(given)
+    name = _find_name(given)
     why = f"'{TYPE_KEYS[0]}' is '{name}'"
     if not name:
         why = "restarts are switched off" if any(key in given for key in TYPE_KEYS) else f"'{TYPE_KEYS[0]}' is not set"
@@ -160,7 +160,7 @@ def without_effect(given: Mapping[str, str]) -> dict[str, str]:
     return {key: f"'{key}' has no effect: {why}" for key in keys}
 
 
-def _chosen(given: Mapping[str, str]) -> str:
+def _find_name(given: Mapping[str, str]) -> str:
     """The name of the strategy, empty for none."""
     name = next((str(TYPE.parse(given[key])) for key in TYPE_KEYS if key in given), "")
     return "" if name in _NONE else name

@@ -5,7 +5,7 @@ statements into jobs. ``fragments`` binds pieces of SQL in YAML and Python.
 """
 
 from penstock.sql.bind.expressions.user_functions import NamedFunctions
-from penstock.sql.bind.tables.definitions import ComputedColumn, locate_problem, read
+from penstock.sql.bind.tables.definitions import ComputedColumn, locate_problem, read_table
 from penstock.sql.fragments import TableSchema, columns, condition, expression, projection, tables
 from penstock.sql.function_catalog import function_of_code
 from penstock.sql.script import Script, parse_script
@@ -22,6 +22,6 @@ __all__ = [
     "locate_problem",
     "parse_script",
     "projection",
-    "read",
+    "read_table",
     "tables",
 ]

@@ -32,7 +32,7 @@ class Alteration:
     found: DeclaredTable
     source: SourceText
 
-    def after(self, change: Change) -> CreateTable:
+    def apply(self, change: Change) -> CreateTable:
         """The statement after a change. Raises SqlError for one that does not fit the table."""
         match change:
             case SetOptions(options=options):
@@ -44,9 +44,9 @@ class Alteration:
             case RenameColumn():
                 return self._rename_column(change)
             case PutColumns():
-                return self._put(change)
+                return self._put_columns(change)
             case DropColumns(columns=columns):
-                return self._without(columns)
+                return self._drop_columns(columns)
             case DropKey():
                 return self._without_key(change)
             case DropWatermark(at=at):
@@ -81,7 +81,7 @@ class Alteration:
             key = replace(key, columns=tuple(map(now, key.columns)))
         return replace(statement, columns=columns, primary_key=key)
 
-    def _put(self, change: PutColumns) -> CreateTable:
+    def _put_columns(self, change: PutColumns) -> CreateTable:
         columns = list(self.statement.columns)
         for each in change.columns:
             self._place(columns, each, change.modify)
@@ -111,7 +111,7 @@ class Alteration:
             at = names.index(placed.after.text) + 1
         columns.insert(0 if placed.first else at, column)
 
-    def _without(self, dropped: tuple[Name, ...]) -> CreateTable:
+    def _drop_columns(self, dropped: tuple[Name, ...]) -> CreateTable:
         for each in dropped:
             self._check_known(each)
             self._check_unused(each, in_key=True, beside={other.text for other in dropped})

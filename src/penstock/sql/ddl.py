@@ -311,7 +311,7 @@ class Definitions:
             self._rename(path, statement.change)
             return
         before = found.statement
-        found.statement = Alteration(found.statement, found.found, self.source).after(statement.change)
+        found.statement = Alteration(found.statement, found.found, self.source).apply(statement.change)
         self.catalogs.version += 1
         try:
             self._declare(found)
@@ -438,7 +438,9 @@ class Definitions:
         type_ = next((value for key, value in statement.options if key.text == "type"), None)
         if type_ is not None and type_.text != _IN_MEMORY:  # whatever its other options are
             reason = f"catalogs of type {type_.shown} are not supported"
-            raise self.source.unsupported(type_.at, reason, f"'{_IN_MEMORY}' is: declare the tables in the file")
+            raise self.source.unsupported_feature(
+                type_.at, reason, f"'{_IN_MEMORY}' is: declare the tables in the file"
+            )
         given = self._options(statement.options)
         if type_ is None:
             reason, hint = "the catalog has no 'type'", f"write WITH ('type' = '{_IN_MEMORY}')"

@@ -13,8 +13,8 @@ from penstock.spi import Column
 from penstock.sql.bind.expressions.scope import Scope
 from penstock.sql.bind.expressions.selection import number_names, select
 from penstock.sql.bind.expressions.user_functions import NO_FUNCTIONS, UserFunctions
-from penstock.sql.bind.tables.definitions import Declaration, check_storable, check_typed, columns_of, not_null
-from penstock.sql.parse.commands import statements_of
+from penstock.sql.bind.tables.definitions import Declaration, bind_columns, check_storable, check_typed, not_null
+from penstock.sql.parse.commands import split_statements
 from penstock.sql.parse.definitions import column_declaration, parse_schema
 from penstock.sql.parse.queries import QueryGrammar
 from penstock.sql.parse.source import Errors, SourceText
@@ -78,7 +78,7 @@ def columns(text: str, *, origin: str = "") -> tuple[Column, ...]:
     source, errors = SourceText(text, origin), Errors()
     declarations = _parse_whole(source, lambda grammar: grammar.parse_list(partial(column_declaration, grammar)))
     with source.limited_nesting(0):
-        found = columns_of(declarations, source, errors)
+        found = bind_columns(declarations, source, errors)
     errors.check()
     return tuple(not_null(each) if given.primary_key else each for given, each in zip(declarations, found, strict=True))
 
@@ -89,7 +89,7 @@ def tables(text: str, *, origin: str = "") -> tuple[TableSchema, ...]:
     Raises as :func:`expression` does, with every problem of the text.
     """
     source, errors = SourceText(text, origin), Errors()
-    statements = statements_of(scan(source, {}))
+    statements = split_statements(scan(source, {}))
     found = [errors.attempt(partial(_schema, QueryGrammar(source, tokens), errors)) for tokens in statements]
     errors.check()
     return tuple(each for each in found if each is not None)
@@ -108,7 +108,7 @@ def _schema(grammar: QueryGrammar, errors: Errors) -> TableSchema:
         ):
             if names:
                 reason = f"{clause} is not supported in a pipeline"
-                errors.append(source.unsupported(names[0].at, reason, "leave it out"))
+                errors.append(source.unsupported_feature(names[0].at, reason, "leave it out"))
         found, key = Declaration(statement, source, errors).columns_and_key()
     return TableSchema(tuple(part.text for part in parts), found, key)
 

@@ -93,7 +93,7 @@ class FunctionCatalog:
         module, _, name = target.text.rpartition(".")
         if not module or not name.isidentifier():
             hint = "such as 'my_functions.length' for the function length in my_functions.py"
-            raise self.source.error(target.at, f"'{target.text}' names no module and function in it", hint)
+            raise self.source.error(target.at, f"'{target.text}' does not name a module and a function in it", hint)
         with importing(files, module):
             try:
                 found = getattr(importlib.import_module(module), name)
@@ -106,12 +106,12 @@ class FunctionCatalog:
                 raise self._unfound(target, module, error, files) from None
             except Exception as error:  # the module is the user's, and may raise anything
                 reason = f"importing '{module}' raised {type(error).__name__}: {error}"
-                raise self.source.error(target.at, reason, "mend the module") from error
+                raise self.source.error(target.at, reason, "fix the module") from error
         if isinstance(found, UserDefinedFunction):
             return replace(found, modules=modules)
         try:
             if not callable(found) and not isinstance(found, ScalarFunction):
-                raise TypeError(f"'{target.text}' is a {type(found).__name__}, and no function")
+                raise TypeError(f"'{target.text}' is a {type(found).__name__}, not a function")
             made = udf(found)
             assert isinstance(made, UserDefinedFunction)  # noqa: S101 - a function was given
             return replace(made, modules=modules)
@@ -120,7 +120,7 @@ class FunctionCatalog:
 
     def _unfound(self, target: Name, module: str, error: ModuleNotFoundError, files: Sequence[str]) -> DefinitionError:
         if error.name and not f"{module}.".startswith(f"{error.name}."):
-            reason = f"'{module}' imports '{error.name}', which is not there"
+            reason = f"'{module}' imports '{error.name}', which cannot be found"
             return self.source.error(target.at, reason, "install it, or set 'python.files' to where it is")
         searched = f" in {', '.join(files)}, and none is installed" if files else ", installed ones included"
         hint = "put it beside the SQL file, install it, or set 'python.files' to where it is"

@@ -63,7 +63,9 @@ class Insertion:
         """Raises UnsupportedError for INSERT OVERWRITE into a table whose rows stay."""
         if self.statement.overwrite and not isinstance(self.connectors.get(into.connector), WithOverwrite):
             reason = f"INSERT OVERWRITE into a table of the connector '{into.connector}' is not supported"
-            raise self.source.unsupported(self.statement.at, reason, "write INSERT INTO: its rows stay")
+            raise self.source.unsupported_feature(
+                self.statement.at, reason, "write INSERT INTO: the existing rows stay"
+            )
 
     def _check_conflict(self, table: SinkCapabilities) -> None:
         """Raises DefinitionError for ON CONFLICT where no two rows can conflict, or where it asks for more than the
@@ -77,7 +79,7 @@ class Insertion:
             raise self.source.error(conflict.at, reason, "leave it out")
         if conflict.text != "DEDUPLICATE":
             reason = f"ON CONFLICT DO {conflict.text} is not supported"
-            raise self.source.unsupported(conflict.at, reason, "write DO DEDUPLICATE: the last row stays")
+            raise self.source.unsupported_feature(conflict.at, reason, "write DO DEDUPLICATE: the last row stays")
 
     def _order(self, into: DeclaredTable, written: RowType) -> tuple[str, ...]:
         """The columns that the query's values go to, in the query's order."""

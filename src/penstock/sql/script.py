@@ -18,11 +18,11 @@ from penstock.spi import Connector, Registry
 from penstock.spi import connectors as known_connectors
 from penstock.sql.bind.results import Result
 from penstock.sql.bind.tables.definitions import DeclaredTable
-from penstock.sql.bind.tables.hints import remarks_of, with_options
+from penstock.sql.bind.tables.hints import collect_remarks, with_options
 from penstock.sql.catalogs import ViewEntry
 from penstock.sql.ddl import Definitions
 from penstock.sql.insertion import Insertion
-from penstock.sql.parse.commands import created_name, parse_statement, statements_of
+from penstock.sql.parse.commands import created_name, parse_statement, split_statements
 from penstock.sql.parse.queries import QueryGrammar
 from penstock.sql.parse.source import Errors, SourceText
 from penstock.sql.parse.statements import (
@@ -72,7 +72,7 @@ def parse_script(
     source = SourceText(text, file)
     reader = _ScriptReader(source, connectors, default_name, folder)
     tokens = scan(source, variables or {})
-    for statement in statements_of(tokens):
+    for statement in split_statements(tokens):
         reader.read(statement)
     try:
         return reader.finish()
@@ -195,7 +195,7 @@ class _ScriptReader:
 
     @property
     def _showing(self) -> Showing:
-        return Showing(self.definitions, self.settings.given)
+        return Showing(self.definitions, self.settings.pairs)
 
     def _print(self, text: str) -> None:
         if text:
@@ -278,7 +278,7 @@ class _ScriptReader:
         into = None if entry is None else entry.found
         if into is not None:
             into = errors.attempt(partial(with_options, into, statement.hints, self.source))
-            self.settings.warnings += remarks_of(statement.hints, self.source)
+            self.settings.warnings += collect_remarks(statement.hints, self.source)
         return self._bind_insert(statement, into, self.definitions.queries(errors).result(statement.query), errors)
 
     def _create_table_as(self, statement: CreateTableAs, *, keep: bool = True) -> Sink | None:

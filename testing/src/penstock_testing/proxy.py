@@ -48,7 +48,7 @@ class _Link:
     silent: threading.Event = field(default_factory=threading.Event)  # the broker sends nothing more
 
     @property
-    def unanswered(self) -> bool:
+    def has_unanswered(self) -> bool:
         """Whether a request that was caught, and sent on, has no answer yet."""
         caught = [each for _, catches in [*self.requests.values()] for each in catches]
         return any(each.forwarded and not each.answered.is_set() for each in caught)
@@ -239,7 +239,7 @@ class KafkaProxy:
                         for each in catches:
                             each.forwarded = False
                         severed = not (
-                            response and link.unanswered
+                            response and link.has_unanswered
                         )  # the client has gone, later answers are still noted
         except OSError:
             pass
@@ -249,7 +249,7 @@ class KafkaProxy:
             if response:
                 link.silent.set()
             elif not severed:
-                awaited(lambda: link.silent.is_set() or not link.unanswered, _LATE_SECONDS)
+                awaited(lambda: link.silent.is_set() or not link.has_unanswered, _LATE_SECONDS)
             link.cut()
             with self._lock:
                 self._links.discard(link)

@@ -148,7 +148,7 @@ class Verifier:
             running = alive()
             if not running:
                 self._beside.catch_up()
-            if self.seen >= records and _joined(self._beside.seen)["id"].nunique() >= records:
+            if self.seen >= records and _concatenate(self._beside.seen)["id"].nunique() >= records:
                 return True
             if not running or time.monotonic() > until:
                 return False
@@ -172,9 +172,9 @@ class Verifier:
             held += self.inspector.wait_until_none_open([self.progress_topic], patience, self.transactional_ids)
         self._beside.catch_up()
         self._beside.stop()
-        beside, after = _joined(self._beside.seen), _read_all(self._session, self.outputs)
-        expected = self._expected()
-        aborted = _aborted(self._session, self.outputs)
+        beside, after = _concatenate(self._beside.seen), _read_all(self._session, self.outputs)
+        expected = self._compute_expected()
+        aborted = _find_aborted(self._session, self.outputs)
         counts = [_compare(seen, expected) for seen in (beside, after)]
         return Verdict(
             expected=len(expected),
@@ -183,13 +183,13 @@ class Verifier:
             duplicated=max(each[1] for each in counts),
             strangers=max(each[2] for each in counts),
             aborted_visible=max(len(seen.merge(aborted, on=_PLACE)) for seen in (beside, after)),
-            torn=self._torn(after["id"].unique(), expected),
-            disordered=max(_disordered(seen) for seen in (beside, after)) if self.ordered else 0,
+            torn=self._count_torn(after["id"].unique(), expected),
+            disordered=max(_count_disordered(seen) for seen in (beside, after)) if self.ordered else 0,
             open_transactions=len(held),
             recovery_seconds=self._recovery(beside),
         )
 
-    def _expected(self) -> Ints:
+    def _compute_expected(self) -> Ints:
         numbers = [
             np.arange(self.first.get(partition, 0), count, dtype=np.int64) + partition * _NUMBERS
             for partition, count in self.source.written.items()
@@ -202,7 +202,7 @@ class Verifier:
         began, known = self._restarted
         return float(beside["time"].iloc[known]) - began if len(beside) > known else None
 
-    def _torn(self, visible: Ints, expected: Ints) -> int:
+    def _count_torn(self, visible: Ints, expected: Ints) -> int:
         if not self.transactional_ids:
             return 0
         topic = self.source.topic
@@ -302,7 +302,7 @@ def _decode(chunk: Chunk) -> Iterator[pd.DataFrame]:
 
 def _read_all(session: Session, topics: Iterable[str]) -> pd.DataFrame:
     """The records that a reader sees now."""
-    return _joined([each for chunk in _chunks(session, topics, READ_COMMITTED) for each in _decode(chunk)])
+    return _concatenate([each for chunk in _chunks(session, topics, READ_COMMITTED) for each in _decode(chunk)])
 
 
 def _batches(
@@ -310,7 +310,7 @@ def _batches(
 ) -> Iterable[tuple[Positions | None, Positions]]:
     """Where each committed batch began and ended, by its last progress record."""
     keys = pa.array([each.encode() for each in transactional_ids], pa.binary())
-    aborted = _aborted(session, [topic])
+    aborted = _find_aborted(session, [topic])
     found: dict[tuple[str, int], tuple[Positions | None, Positions]] = {}
     # Raw, because another id's open transaction hides the records behind it in the same partition.
     for chunk in _chunks(session, [topic], READ_UNCOMMITTED):
@@ -326,7 +326,7 @@ def _batches(
     return found.values()
 
 
-def _aborted(session: Session, topics: Iterable[str]) -> pd.DataFrame:
+def _find_aborted(session: Session, topics: Iterable[str]) -> pd.DataFrame:
     """The positions of records whose transaction was not committed, from the logs themselves: from the record batches
     and the markers that end transactions."""
     unfinished: dict[tuple[TopicPartition, int], list[range]] = {}
@@ -350,7 +350,7 @@ def _aborted(session: Session, topics: Iterable[str]) -> pd.DataFrame:
 # --- judging -----------------------------------------------------------------------------------------------------
 
 
-def _joined(seen: Sequence[pd.DataFrame]) -> pd.DataFrame:
+def _concatenate(seen: Sequence[pd.DataFrame]) -> pd.DataFrame:
     return pd.concat(seen, ignore_index=True) if seen else _NOTHING
 
 
@@ -361,7 +361,7 @@ def _compare(seen: pd.DataFrame, expected: Ints) -> tuple[int, int, int]:
     return len(expected) - len(wanted), int(wanted.sum()) - len(wanted), len(counts) - len(wanted)
 
 
-def _disordered(seen: pd.DataFrame) -> int:
+def _count_disordered(seen: pd.DataFrame) -> int:
     """How often a record follows one with a higher number of the same ``p``, over the partitions of the output."""
     steps = seen.groupby(["topic", "partition", seen["id"] // _NUMBERS])["id"].diff()
     return int((steps < 0).sum())

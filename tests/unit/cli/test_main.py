@@ -139,7 +139,7 @@ def test_a_file_with_mistakes_is_answered_without_spark_and_other_commands(tmp_p
 def test_a_file_is_compiled_without_spark_and_clients():
     """They take as long to import as a long file takes to compile."""
     program = (
-        "import sys; from bench.compile import measured; measured(); "
+        "import sys; from bench.compile import measure; measure(); "
         "print([name for name in ('pyspark', 'pandas', 'kafka', 'confluent_kafka') if name in sys.modules])"
     )
     done = subprocess.run(

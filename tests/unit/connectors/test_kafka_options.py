@@ -14,7 +14,7 @@ from penstock.options import OptionSet
 DECLARED = [
     pytest.param(cls, option, id=f"{cls.__name__}-{option.key}")
     for cls in (KafkaSourceOptions, KafkaSinkOptions)
-    for option in cls.declared().values()
+    for option in cls.declared_options().values()
 ]
 
 

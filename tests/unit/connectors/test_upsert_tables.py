@@ -206,6 +206,6 @@ def test_the_shared_options_are_those_of_kafka():
         (UpsertKafkaSourceOptions, KafkaSourceOptions, absent | started | {"scan.header-filter"}),
         (UpsertKafkaSinkOptions, KafkaSinkOptions, absent | {"sink.partitioner"}),
     ):
-        own, known = ({each.key for each in options.declared().values()} for options in (ours, theirs))
+        own, known = ({each.key for each in options.declared_options().values()} for options in (ours, theirs))
         assert known - own == lacking
         assert {each for each in own - known if not each.startswith("sink.buffer-flush.")} == set()

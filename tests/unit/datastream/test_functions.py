@@ -26,7 +26,8 @@ from penstock.datastream import (
     StreamExecutionEnvironment,
 )
 from penstock.datastream.connectors.values import ValuesSink
-from penstock.datastream.function_chain import AT_A_TIME, FunctionChain, Step
+from penstock.datastream.function_chain import AT_A_TIME, FunctionChain
+from penstock.datastream.function_steps import Step
 from penstock.datastream.functions import Surroundings
 from penstock.errors import FunctionError, RecordError, SchemaError, UnsupportedError
 from penstock.plan.nodes import MapRows

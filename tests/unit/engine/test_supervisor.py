@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from penstock.engine.runs import supervisor
 from penstock.engine.runs.batches import JobProgress
 from penstock.engine.runs.query import Query
+from penstock.engine.runs.restarts import Restarts
 from penstock.engine.runs.supervisor import RunningJob, _check_alone
 from penstock.errors import (
     AnotherCopyError,
@@ -20,9 +22,10 @@ from penstock.errors import (
     FencedError,
     OptionsError,
     PenstockError,
+    RetriableError,
     UnclaimedIdError,
 )
-from penstock.settings import Settings
+from penstock.settings import FixedDelay, Settings
 from penstock.spi import MetricGroup
 
 pytestmark = pytest.mark.rule("one copy has the lease")
@@ -53,19 +56,22 @@ class Lease:
 
 @dataclass
 class Run:
-    """A run that ends with ``failure``."""
+    """A run that ends with ``failure``, and that fails once with ``closing`` when it is closed."""
 
     failure: PenstockError | None = None
     progress: JobProgress = field(default_factory=JobProgress)
     replaced: CheckpointError | None = None
     query_id: str = "q"
     at_start: PenstockError | None = None
+    closing: list[PenstockError] = field(default_factory=list)
 
     def start(self) -> None:
         if self.at_start is not None:
             raise self.at_start
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        if self.closing:
+            raise self.closing.pop()
 
     def check_log(self) -> None:
         if self.replaced is not None:
@@ -207,6 +213,24 @@ def test_a_run_that_loses_the_lease_while_it_starts_ends(waiting: bool) -> None:
     with pytest.raises(FencedError) as raised:
         run.wait()
     assert raised.value is LOST
+
+
+@pytest.mark.rule("terminal errors end the job")
+def test_a_fenced_job_is_not_restarted_because_closing_it_failed_too(job: Job) -> None:
+    job.running._restarts = Restarts(FixedDelay(attempts=5, delay=timedelta(0)))
+    failure = FencedError("taken over", STRANGER)
+    assert job.supervise(Run(failure, closing=[ExecutionError("the disk is away")])) is failure
+    assert "job 'totals' was not closed properly: the disk is away" in notes(failure)
+    assert job.warnings == []
+
+
+def test_a_failure_is_followed_by_a_restart_although_closing_the_run_failed_too(job: Job) -> None:
+    job.running._restarts = Restarts(FixedDelay(attempts=5, delay=timedelta(0)))
+    failed = Run(RetriableError("no broker answers"), closing=[ExecutionError("the disk is away")])
+    assert job.supervise(failed, Run()) is None
+    assert job.running.progress.restarts == 1
+    (warning,) = job.warnings
+    assert warning.endswith("no broker answers; job 'totals' was not closed properly: the disk is away")
 
 
 def test_a_log_whose_last_entry_was_replaced_is_not_gone_on_from(job: Job) -> None:

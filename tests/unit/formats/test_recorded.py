@@ -127,7 +127,7 @@ def test_metadata_columns_are_those_of_flink(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(CHANGES["options"]))
 def test_options_and_their_defaults_are_those_of_flink(name: str) -> None:
-    declared = formats.get(name).options.declared().values()
+    declared = formats.get(name).options.declared_options().values()
     defaults = {each.key: each.codec.show(each.default) if each.default is not None else "None" for each in declared}
     assert defaults == {
         key: text if key == "map-null-key.literal" else text.replace("True", "true").replace("False", "false")

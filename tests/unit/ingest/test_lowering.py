@@ -316,7 +316,7 @@ def test_a_key_and_a_value_may_have_the_same_name_before_their_prefixes():
 
 
 def test_no_prefix_may_begin_with_the_other():
-    with pytest.raises(PipelineError, match=r"'k_' and the 'value.fields-prefix' 'k_v_' begin alike"):
+    with pytest.raises(PipelineError, match=r"'k_' and the 'value.fields-prefix' 'k_v_' begin with the same text"):
         job(SOURCE + PREFIXED.replace(": v_", ": k_v_") + PRINT)
 
 

@@ -54,9 +54,9 @@ def test_a_pipeline_is_values():
 def test_everything_knows_its_place():
     found = parse_pipeline(WHOLE, file="p.yaml", variables=VARIABLES)
 
-    assert found.source.origin.of("topic") == "p.yaml, line 5, column 3"
-    assert found.transforms[0].origin.of("filter") == "p.yaml, line 10, column 5"
-    assert found.sink.origin.of("") == "p.yaml, line 16, column 1"
+    assert found.source.origin.locate("topic") == "p.yaml, line 5, column 3"
+    assert found.transforms[0].origin.locate("filter") == "p.yaml, line 10, column 5"
+    assert found.sink.origin.locate("") == "p.yaml, line 16, column 1"
     assert not found.warnings
 
 

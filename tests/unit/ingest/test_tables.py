@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.ingest.table_ids import match_table_id, topic_of
+from penstock.ingest.table_ids import find_topic, match_table_id
 
 
 @pytest.mark.parametrize(
@@ -28,10 +28,10 @@ def test_a_dot_separates_and_an_escaped_dot_is_any_character(pattern, name, matc
 def test_the_first_entry_that_fits_names_the_topic():
     mapping = r"db.a,db.b:first; db.\.*:rest"
 
-    assert [topic_of(mapping, name) for name in ("db.b", "db.c", "x.c")] == ["first", "rest", None]
+    assert [find_topic(mapping, name) for name in ("db.b", "db.c", "x.c")] == ["first", "rest", None]
 
 
 @pytest.mark.parametrize("mapping", ["db.a", ":topic", "db.a:", "db.(:topic"])
 def test_a_mapping_that_cannot_mean_anything_is_refused(mapping):
     with pytest.raises(ValueError, match=r"expected|not a valid pattern"):
-        topic_of(mapping, "db.a")
+        find_topic(mapping, "db.a")

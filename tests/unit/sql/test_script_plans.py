@@ -152,8 +152,8 @@ def test_a_table_definition_holds_all_that_was_written():
     assert found.options == {"connector": "noted", "a": "it's"}
     assert found.primary_key == ("id",)
     assert found.surface is Surface.SQL
-    assert found.origin.of("a") == "line 5, column 36"
-    assert found.origin.of("") == "line 1, column 14, table 't'"
+    assert found.origin.locate("a") == "line 5, column 36"
+    assert found.origin.locate("") == "line 1, column 14, table 't'"
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ class DatagenConnector:
         options = table.bound(DatagenOptions)
         metadata = [column.name for column in table.columns if column.kind is ColumnKind.METADATA]
         if metadata:
-            where = table.origin.of("") or f"table '{table.name}'"
+            where = table.origin.locate("") or f"table '{table.name}'"
             reason = "connector 'datagen' has no metadata columns"
             hint = "declare it without METADATA"
             raise UnsupportedError(
@@ -94,7 +94,9 @@ class _Reading:
             hint = nearest(key, self._known)
             full = f"fields.{key}"
             hint = hint.replace("'", "'fields.", 1) if hint else "name a column and an option that its type has"
-            self.problems.append(Problem("there is no such option of a column", full, self.table.origin.of(full), hint))
+            self.problems.append(
+                Problem("there is no such option of a column", full, self.table.origin.locate(full), hint)
+            )
 
     # --- options ---------------------------------------------------------------------------------------------
 
@@ -217,7 +219,7 @@ class _Reading:
 
     def _problem(self, path: str, option: str, reason: str, hint: str = "") -> None:
         key = f"fields.{path}.{option}"
-        self.problems.append(Problem(reason, key, self.table.origin.of(key), hint))
+        self.problems.append(Problem(reason, key, self.table.origin.locate(key), hint))
 
 
 def _parts(data_type: DataType) -> tuple[tuple[str, DataType], ...]:

@@ -42,7 +42,7 @@ class FilesystemConnector:
 
 def _bound(table: TableDefinition, schema: RowType, *, writes: bool) -> dict[str, Any]:
     """The parts of a spec."""
-    where = table.origin.of("") or f"table '{table.name}'"
+    where = table.origin.locate("") or f"table '{table.name}'"
     metadata = [column for column in table.columns if column.kind is ColumnKind.METADATA]
     unknown = tuple(replace(each, where=where) for each in metadata_problems(metadata, writes=writes))
     if unknown:

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import ClassVar
 
 from penstock.errors import Problem
-from penstock.options import BOOLEAN, DURATION, TEXT, Absent, OptionSet, Rule, accepted, number, one_of, opt
+from penstock.options import BOOLEAN, DURATION, TEXT, Absent, OptionSet, Rule, number, one_of, opt, opt_without_effect
 
 PARQUET = "parquet"
 #: Formats of text: each message is a line of a file.
@@ -63,31 +63,31 @@ class FilesystemOptions(OptionSet):
         default="__DEFAULT_PARTITION__",
         doc="The value in the name of a folder for a column of PARTITIONED BY that is NULL or blank.",
     )
-    rolling_size: str | None = accepted(
+    rolling_size: str | None = opt_without_effect(
         "sink.rolling-policy.file-size", TEXT, f"{_BATCHES}, of any size", example="128 MB"
     )
-    rollover_interval: timedelta | None = accepted(
+    rollover_interval: timedelta | None = opt_without_effect(
         "sink.rolling-policy.rollover-interval", DURATION, _BATCHES, example="30 min"
     )
-    inactivity_interval: timedelta | None = accepted(
+    inactivity_interval: timedelta | None = opt_without_effect(
         "sink.rolling-policy.inactivity-interval", DURATION, _BATCHES, example="30 min"
     )
-    check_interval: timedelta | None = accepted(
+    check_interval: timedelta | None = opt_without_effect(
         "sink.rolling-policy.check-interval", DURATION, _BATCHES, example="1 min"
     )
-    shuffle_by_partition: bool | None = accepted(
+    shuffle_by_partition: bool | None = opt_without_effect(
         "sink.shuffle-by-partition.enable",
         BOOLEAN,
         "a task has a file open for each folder that it writes to",
         example="true",
     )
-    sink_parallelism: int | None = accepted(
+    sink_parallelism: int | None = opt_without_effect(
         "sink.parallelism", number(1), "'parallelism.default' is the number of tasks", example="4"
     )
-    auto_compaction: bool | None = accepted("auto-compaction", BOOLEAN, _MERGING, example="true")
-    compaction_size: str | None = accepted("compaction.file-size", TEXT, _MERGING, example="128 MB")
-    compaction_parallelism: int | None = accepted("compaction.parallelism", number(1), _MERGING, example="4")
-    statistics: str | None = accepted(
+    auto_compaction: bool | None = opt_without_effect("auto-compaction", BOOLEAN, _MERGING, example="true")
+    compaction_size: str | None = opt_without_effect("compaction.file-size", TEXT, _MERGING, example="128 MB")
+    compaction_parallelism: int | None = opt_without_effect("compaction.parallelism", number(1), _MERGING, example="4")
+    statistics: str | None = opt_without_effect(
         "source.report-statistics",
         one_of("all", "none", fold=str.lower),
         "plans do not depend on statistics",

@@ -34,7 +34,7 @@ class ValuesConnector:
         if options.data_id not in memory.known():
             hint = nearest(options.data_id, memory.known()) or "register them with penstock.connectors.values.register"
             problem = Problem(
-                f"this process has no rows '{options.data_id}'", "data-id", table.origin.of("data-id"), hint
+                f"this process has no rows '{options.data_id}'", "data-id", table.origin.locate("data-id"), hint
             )
             raise OptionsError((problem,))
         unsupported = tuple(_unsupported(table))
@@ -52,7 +52,7 @@ class ValuesConnector:
 
 
 def _unsupported(table: TableDefinition) -> Iterator[Problem]:
-    where = table.origin.of("") or f"table '{table.name}'"
+    where = table.origin.locate("") or f"table '{table.name}'"
     for column in table.columns:
         if column.kind is ColumnKind.METADATA:
             reason = f"column '{column.name}': connector 'values' has no metadata columns"
@@ -78,7 +78,7 @@ def _encoded(rows: Sequence[Row], table: TableDefinition, options: ValuesSourceO
         for name, mask in NotNull(table.produced).missing(named):
             problems += (Problem(f"row {int(np.argmax(mask))}: {missing_text(table.produced, name)}"),)
     if problems:
-        raise SchemaError(tuple(Problem(each.reason, "data-id", table.origin.of("data-id")) for each in problems))
+        raise SchemaError(tuple(Problem(each.reason, "data-id", table.origin.locate("data-id")) for each in problems))
     columns.append(pa.array([int(row.get_row_kind()) for row in rows], pa.int8()))
     batch = pa.RecordBatch.from_arrays(columns, names=[*table.produced.names, KIND])
     return bytes(ipc_stream(batch))

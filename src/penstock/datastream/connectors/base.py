@@ -6,7 +6,7 @@ import enum
 from abc import ABC, abstractmethod
 
 from penstock.common import TypeInformation, WatermarkStrategy
-from penstock.datastream.function_chain import Step
+from penstock.datastream.function_steps import Step
 from penstock.datastream.refusals import lookup
 from penstock.spi import TableDefinition
 

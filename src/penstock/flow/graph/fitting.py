@@ -189,7 +189,7 @@ class Fitting:
         return {name: each for name, each in manifest.times.items() if name not in new}
 
     def names(self, manifest: Manifest) -> ColumnNames:
-        """The names of columns in the tables of a state that :meth:`fitted` gave, where they have other ones now."""
+        """The names of columns in the tables of a state that :meth:`fit` gave, where they have other ones now."""
         found: dict[str, Mapping[str, Mapping[str, str]]] = {}
         if manifest.identities == self.identities:
             return found

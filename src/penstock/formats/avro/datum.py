@@ -55,7 +55,7 @@ class Spans:
         """Only these records."""
         return Spans(self.text, self.starts[records], self.stops[records], self.status[records])
 
-    def replaced(self, data: dict[int, bytes]) -> Spans:
+    def replace_records(self, data: dict[int, bytes]) -> Spans:
         """A copy with other data for some records."""
         records = np.array(list(data), np.int64)
         ends = len(self.text) + np.cumsum([len(each) for each in data.values()])
@@ -106,7 +106,7 @@ class DatumReader(Picklable):
                 normal[record] = self._normalizer.normal(data.text[data.starts[record] : data.stops[record]].tobytes())
             except Malformed:
                 failed.append(record)
-        again = self._run(data.replaced(normal) if normal else data, compare_keys=False)
+        again = self._run(data.replace_records(normal) if normal else data, compare_keys=False)
         again.status[failed] = EXACT
         again.reasons[failed] = read.reasons[failed]
         return again

@@ -48,7 +48,7 @@ def derive_schema(row: RowType, legacy: bool = True) -> Record:
     return found
 
 
-def record_of(row: RowType, schema: str | None, legacy: bool) -> Record:
+def parse_or_derive_record(row: RowType, schema: str | None, legacy: bool) -> Record:
     """The record in ``schema``, an Avro schema as JSON, or without one the record that is derived from the columns."""
     given = parse(schema) if schema else None
     return given if isinstance(given, Record) else derive_schema(row, legacy)
@@ -83,10 +83,10 @@ class _Derivation:
         return found
 
     def _schema(self, data_type: DataType, name: str, legacy: bool, path: str) -> Schema:
-        found = self._plain(data_type, name, legacy, path)
+        found = self._derive_type(data_type, name, legacy, path)
         return Union((Primitive("null"), found)) if data_type.nullable else found
 
-    def _plain(self, data_type: DataType, name: str, legacy: bool, path: str) -> Schema:
+    def _derive_type(self, data_type: DataType, name: str, legacy: bool, path: str) -> Schema:
         match data_type:
             case PrimitiveType(name=primitive):
                 return _PRIMITIVES[primitive]

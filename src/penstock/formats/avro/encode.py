@@ -7,7 +7,7 @@ from functools import cached_property
 import pyarrow as pa
 
 from penstock.formats.avro.datum import DatumWriter
-from penstock.formats.avro.derived_schema import record_of
+from penstock.formats.avro.derived_schema import parse_or_derive_record
 from penstock.formats.avro.json_encoding import JsonEncoding
 from penstock.formats.avro.options import AvroOptions, Encoding
 from penstock.formats.shared.codec import TableCodec
@@ -25,7 +25,7 @@ class AvroEncoder(TableCodec[AvroOptions]):
     @cached_property
     def _writer(self) -> DatumWriter:
         options = self.options
-        return DatumWriter(record_of(self.schema, options.schema, options.legacy_timestamps), self.schema)
+        return DatumWriter(parse_or_derive_record(self.schema, options.schema, options.legacy_timestamps), self.schema)
 
     @cached_property
     def _json(self) -> JsonEncoding:

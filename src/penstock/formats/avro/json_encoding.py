@@ -20,7 +20,7 @@ from penstock.columns.buffers import Bytes
 from penstock.exact.errors import FieldError, Malformed
 from penstock.exact.numbers import double_text, float_text
 from penstock.formats.avro.datum import Spans
-from penstock.formats.avro.json_values import label, put
+from penstock.formats.avro.json_values import encode_value, label
 from penstock.formats.avro.schema import Array, Enum, Fixed, Map, Primitive, Record, Schema, Union
 from penstock.formats.json.quoting import quote_in_bytes
 from penstock.loops.record_status import EXACT, READ
@@ -71,7 +71,7 @@ class JsonEncoding:
         except (ValueError, RecursionError) as error:
             raise Malformed(f"not JSON: {error}") from error
         out = bytearray()
-        put(self.schema, document, "", out)
+        encode_value(self.schema, document, "", out)
         return bytes(out)
 
 

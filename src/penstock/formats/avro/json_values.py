@@ -38,7 +38,7 @@ def default_data(schema: Schema, default: str) -> bytes:
     """
     out = bytearray()
     try:
-        put(schema, json.loads(default), "", out, is_default=True)
+        encode_value(schema, json.loads(default), "", out, is_default=True)
     except ValueError as error:
         raise ValueError(f"the default {default} is wrong: {error}") from error
     return bytes(out)
@@ -49,7 +49,7 @@ def label(schema: Schema) -> str:
     return schema.name if isinstance(schema, Record | Enum | Fixed) else type_name(schema)
 
 
-def put(schema: Schema, value: Any, path: str, out: bytearray, *, is_default: bool = False) -> None:
+def encode_value(schema: Schema, value: Any, path: str, out: bytearray, *, is_default: bool = False) -> None:
     """Append the encoding of a JSON value. Raises FieldError."""
     match schema:
         case Primitive(type=name):
@@ -60,7 +60,7 @@ def put(schema: Schema, value: Any, path: str, out: bytearray, *, is_default: bo
                 inner = field_path(path, field.name)
                 if field.name not in value:
                     raise FieldError(inner, "the JSON of its record lacks this field")
-                put(field.type, value[field.name], inner, out, is_default=is_default)
+                encode_value(field.type, value[field.name], inner, out, is_default=is_default)
         case Union(branches=branches) if is_default:
             _put_first_that_fits(branches, value, path, out)
         case Union(branches=branches):
@@ -72,27 +72,27 @@ def put(schema: Schema, value: Any, path: str, out: bytearray, *, is_default: bo
             ((given, inner_value),) = pairs.items()
             index = labels.index(given)
             out += _varint(index)
-            put(branches[index], inner_value, path, out)
+            encode_value(branches[index], inner_value, path, out)
         case Array(items=items):
             _check(value, list, path, "an array")
             out += _varint(len(value)) if value else b""
             for each in value:
-                put(items, each, path, out, is_default=is_default)
+                encode_value(items, each, path, out, is_default=is_default)
             out.append(0)
         case Map(values=values):
             _check(value, dict, path, "an object for a map")
             out += _varint(len(value)) if value else b""
             for key, each in value.items():
                 out += _primitive("string", key, path, is_default)
-                put(values, each, path, out, is_default=is_default)
+                encode_value(values, each, path, out, is_default=is_default)
             out.append(0)
         case Enum(symbols=symbols):
             if type(value) is not str or value not in symbols:
-                raise FieldError(path, f"expected a symbol of the enum, not {_described(value)}")
+                raise FieldError(path, f"expected a symbol of the enum, not {_describe_value(value)}")
             out += _varint(symbols.index(value))
         case Fixed(size=size):
             if type(value) is not str or len(value) != size:
-                raise FieldError(path, f"expected a string of {size} characters, not {_described(value)}")
+                raise FieldError(path, f"expected a string of {size} characters, not {_describe_value(value)}")
             out += _latin(value, path, is_default)
 
 
@@ -101,7 +101,7 @@ def _put_first_that_fits(branches: tuple[Schema, ...], value: Any, path: str, ou
     for index, each in enumerate(branches):
         try:
             out += _varint(index)
-            put(each, value, path, out, is_default=True)
+            encode_value(each, value, path, out, is_default=True)
         except FieldError:
             del out[start:]
         else:
@@ -122,10 +122,10 @@ def _varint(number: int) -> bytes:
 
 def _check(value: Any, expected: type, path: str, description: str) -> None:
     if type(value) is not expected:
-        raise FieldError(path, f"expected {description}, not {_described(value)}")
+        raise FieldError(path, f"expected {description}, not {_describe_value(value)}")
 
 
-def _described(value: Any) -> str:
+def _describe_value(value: Any) -> str:
     """A value in an error message; a long one is shortened, a nested one is only named."""
     if isinstance(value, dict | list):
         return "an object" if isinstance(value, dict) else "an array"
@@ -137,7 +137,7 @@ def _latin(text: str, path: str, is_default: bool) -> bytes:
     try:
         return text.encode("latin-1", "strict" if is_default else "replace")
     except UnicodeEncodeError as error:
-        raise FieldError(path, f"expected characters up to U+00FF, not {_described(text)}") from error
+        raise FieldError(path, f"expected characters up to U+00FF, not {_describe_value(text)}") from error
 
 
 def _primitive(name: str, value: Any, path: str, is_default: bool) -> bytes:
@@ -162,7 +162,7 @@ def _primitive(name: str, value: Any, path: str, is_default: bool) -> bytes:
         case "int" | "long", _ if is_number and (isinstance(value, int) or (math.isfinite(value) and not is_default)):
             if -_LIMITS[name] <= int(value) < _LIMITS[name]:
                 return _varint(int(value))
-    raise FieldError(path, f"expected {name}, not {_described(value)}")
+    raise FieldError(path, f"expected {name}, not {_describe_value(value)}")
 
 
 def _real(name: str, value: float) -> bytes:

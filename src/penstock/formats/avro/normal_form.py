@@ -22,15 +22,15 @@ class Normalizer:
     schema: Schema
 
     @cached_property
-    def _parsed(self) -> Any:
+    def _fastavro_schema(self) -> Any:
         return fastavro.parse_schema(_document(self.schema, count()))
 
     def normal(self, data: bytes) -> bytes:
         """The same data with each key of a map once and with its last value, as in Flink. Raises Malformed."""
         try:
-            value = fastavro.schemaless_reader(io.BytesIO(data), self._parsed, None, return_record_name=True)
+            value = fastavro.schemaless_reader(io.BytesIO(data), self._fastavro_schema, None, return_record_name=True)
             out = io.BytesIO()
-            fastavro.schemaless_writer(out, self._parsed, value)
+            fastavro.schemaless_writer(out, self._fastavro_schema, value)
         except Exception as error:  # fastavro raises any Python error on unexpected data
             raise Malformed(f"does not match the Avro schema: {error}") from error
         return out.getvalue()

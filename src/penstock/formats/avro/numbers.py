@@ -72,7 +72,7 @@ def write_number(out: Vector, at: int, value: int) -> int:
 
 
 @compiled
-def byte_of(low: int, high: int, pos: int) -> int:
+def byte_at(low: int, high: int, pos: int) -> int:
     """Byte ``pos`` of the 16 bytes of a number, counted from the least significant one."""
     return (low >> 8 * pos if pos < 8 else high >> 8 * (pos - 8)) & 255
 
@@ -82,6 +82,6 @@ def decimal_size(low: int, high: int) -> int:
     """The least number of bytes that hold a number of 128 bits and its sign."""
     sign = 255 if high < 0 else 0
     size = 16
-    while size > 1 and byte_of(low, high, size - 1) == sign and byte_of(low, high, size - 2) & 128 == sign & 128:
+    while size > 1 and byte_at(low, high, size - 1) == sign and byte_at(low, high, size - 2) & 128 == sign & 128:
         size -= 1
     return size

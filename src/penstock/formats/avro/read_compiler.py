@@ -134,7 +134,7 @@ class _AvroReadCompiler(ProgramBuilder[p.AvroStep]):
         if isinstance(writer, Union):
             self._union(writer, reader, node, path)
         else:
-            self._plain(writer, self._branch(writer, reader, path), node, path, p.SKIP)
+            self._read_value(writer, self._branch(writer, reader, path), node, path, p.SKIP)
 
     def _branch(self, writer: Schema, reader: Schema | None, path: str) -> Schema | None:
         """The branch of the reader's union that fits the value; the reader's schema itself if it is not a union."""
@@ -153,7 +153,7 @@ class _AvroReadCompiler(ProgramBuilder[p.AvroStep]):
     def _union(self, writer: Union, reader: Schema | None, node: int, path: str) -> None:
         others = [each for each in writer.branches if each != Primitive("null")]
         if len(writer.branches) == 2 and len(others) == 1 and _takes_null(reader):
-            self._plain(
+            self._read_value(
                 others[0], self._branch(others[0], reader, path), node, path, writer.branches.index(Primitive("null"))
             )
             return
@@ -179,7 +179,7 @@ class _AvroReadCompiler(ProgramBuilder[p.AvroStep]):
         for step in leaving:
             self.point(step)
 
-    def _plain(self, writer: Schema, reader: Schema | None, node: int, path: str, null_at: int) -> None:
+    def _read_value(self, writer: Schema, reader: Schema | None, node: int, path: str, null_at: int) -> None:
         match writer:
             case Primitive(type="null"):
                 if node >= 0:

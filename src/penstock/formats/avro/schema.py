@@ -140,7 +140,7 @@ class _Parser:
             case "enum":
                 return self._enum(node, space, path)
             case "fixed":
-                return self._fixed(node, space, path)
+                return self._parse_fixed(node, space, path)
             case "array":
                 return Array(self.schema(self._part(node, "items", path), space, path))
             case "map":
@@ -220,7 +220,7 @@ class _Parser:
         self.named[name] = found = Enum(name, symbols, aliases, default)
         return found
 
-    def _fixed(self, node: dict[str, Any], space: str, path: str) -> Fixed:
+    def _parse_fixed(self, node: dict[str, Any], space: str, path: str) -> Fixed:
         name, _, aliases = self._define(node, space, path)
         size = node.get("size")
         if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size < 2**31:
@@ -275,12 +275,12 @@ def describe_type(schema: Schema) -> str:
     return type_name(schema) + (f" '{name.rpartition('.')[2]}'" if name else "") + (f" ({logical})" if logical else "")
 
 
-def text_of(schema: Schema) -> str:
+def format_schema(schema: Schema) -> str:
     """The schema as JSON, in the form of Avro for Java: a named type is written in full at its first use."""
-    return json.dumps(document_of(schema), separators=(",", ":"), ensure_ascii=False)
+    return json.dumps(schema_document(schema), separators=(",", ":"), ensure_ascii=False)
 
 
-def document_of(schema: Schema, known: set[str] | None = None, space: str = "") -> Any:
+def schema_document(schema: Schema, known: set[str] | None = None, space: str = "") -> Any:
     """The schema as a JSON document of names, objects and arrays. ``space`` is the enclosing namespace."""
     known = set() if known is None else known
     match schema:
@@ -290,11 +290,11 @@ def document_of(schema: Schema, known: set[str] | None = None, space: str = "") 
             sizes = {"precision": schema.precision, "scale": schema.scale} if logical == "decimal" else {}
             return {"type": name, "logicalType": logical, **sizes}
         case Array(items=items):
-            return {"type": "array", "items": document_of(items, known, space)}
+            return {"type": "array", "items": schema_document(items, known, space)}
         case Map(values=values):
-            return {"type": "map", "values": document_of(values, known, space)}
+            return {"type": "map", "values": schema_document(values, known, space)}
         case Union(branches=branches):
-            return [document_of(each, known, space) for each in branches]
+            return [schema_document(each, known, space) for each in branches]
     if schema.name in known:
         return schema.name
     known.add(schema.name)
@@ -315,7 +315,7 @@ def document_of(schema: Schema, known: set[str] | None = None, space: str = "") 
 
 
 def _field_document(field: RecordField, known: set[str], space: str) -> dict[str, Any]:
-    found: dict[str, Any] = {"name": field.name, "type": document_of(field.type, known, space)}
+    found: dict[str, Any] = {"name": field.name, "type": schema_document(field.type, known, space)}
     if field.aliases:
         found["aliases"] = list(field.aliases)
     if field.default is not None:

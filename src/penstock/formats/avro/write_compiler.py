@@ -94,7 +94,7 @@ class _AvroWriteCompiler(ProgramBuilder[p.AvroStep]):
         """A value, by a schema that may be a union."""
         column_type = self.shape.nodes[node].type
         if not isinstance(schema, Union):
-            self._plain(schema, node, path, p.SKIP, p.SKIP)
+            self._write_value(schema, node, path, p.SKIP, p.SKIP)
             return
         null = Primitive("null")
         null_at = schema.branches.index(null) if null in schema.branches else p.SKIP
@@ -105,7 +105,7 @@ class _AvroWriteCompiler(ProgramBuilder[p.AvroStep]):
                 path, f"no type in a union of {types} fits a column of type {column_type.with_nullability(True)}"
             )
             return
-        self._plain(schema.branches[found], node, path, null_at, found)
+        self._write_value(schema.branches[found], node, path, null_at, found)
 
     def _takes(self, schema: Schema, data_type: DataType) -> bool:
         code = nested_root(data_type)
@@ -113,7 +113,7 @@ class _AvroWriteCompiler(ProgramBuilder[p.AvroStep]):
             return {type_roots.ROW: Record, type_roots.ARRAY: Array, type_roots.MAP: Map}[code] is type(schema)
         return _conversion(schema, data_type) is not None
 
-    def _plain(self, schema: Schema, node: int, path: str, null_at: int, value_at: int) -> None:
+    def _write_value(self, schema: Schema, node: int, path: str, null_at: int, value_at: int) -> None:
         column_type = self.shape.nodes[node].type
         if not self._takes(schema, column_type):
             self.refuse(
@@ -183,11 +183,11 @@ def _conversion(schema: Schema, data_type: DataType) -> tuple[int, int, int] | N
                 return p.WIRE_DOUBLE, p.TO_DOUBLE, 0
             return (p.WIRE_DOUBLE, p.KEEP, 0) if code == type_roots.DOUBLE else None
         case Primitive(type="int" | "long"):
-            return _whole(schema, code)
+            return _integer_encoding(schema, code)
     return None
 
 
-def _whole(schema: Primitive, code: int) -> tuple[int, int, int] | None:
+def _integer_encoding(schema: Primitive, code: int) -> tuple[int, int, int] | None:
     wire, logical = _WIRES[schema.type], schema.logical
     is_int = schema.type == "int"
     if code in _WHOLE or (code == type_roots.BIGINT and not is_int):

@@ -6,7 +6,7 @@ import numpy as np
 
 from penstock.columns.nested import BASE, VALID_BASE
 from penstock.formats.avro import program as p
-from penstock.formats.avro.numbers import byte_of, decimal_size, write_number
+from penstock.formats.avro.numbers import byte_at, decimal_size, write_number
 from penstock.loops.bytes import copy_bytes, same_bytes, write_little_endian
 from penstock.loops.compiled import Vector, borrowed, compiled
 from penstock.loops.floats import double_bits, float_value
@@ -120,7 +120,7 @@ def write_records(
                         out[at] = size << 1
                         at += 1
                     for byte in range(size - 1, -1, -1):
-                        out[at] = byte_of(low, high, byte)
+                        out[at] = byte_at(low, high, byte)
                         at += 1
                 else:
                     start, stop = words[pos], words[pos + 1]

@@ -59,12 +59,12 @@ class SchemaRegistry:
 
     def schema(self, number: int) -> Schema:
         """The schema of an id. Raises UnknownSchema, SchemaRegistryError or SchemaRegistryUnavailableError."""
-        found = self._once((number,), lambda: self._fetched(number))
+        found = self._once((number,), lambda: self._fetch_schema(number))
         if isinstance(found, UnknownSchema):
             raise UnknownSchema(*found.args)  # A new error: the cached one would keep the frames of its earlier callers
         return found
 
-    def id_of(self, subject: str, text: str, *, register: bool) -> int:
+    def find_id(self, subject: str, text: str, *, register: bool) -> int:
         """The id of a schema under a subject. Registers the schema if that is allowed.
 
         Raises SchemaRegistryError or SchemaRegistryUnavailableError.
@@ -89,18 +89,18 @@ class SchemaRegistry:
         found: _T = answer.result()
         return found
 
-    def _fetched(self, number: int) -> Schema | UnknownSchema:
+    def _fetch_schema(self, number: int) -> Schema | UnknownSchema:
         """The schema, or the reason why no record can be read with it, which does not change either."""
         answer = self._document(f"schemas/ids/{number}", f"the schema with id {number}")
         schema_type = answer.get("schemaType", "AVRO")
         if schema_type != "AVRO":
             return UnknownSchema(f"the schema with id {number} is of type {schema_type}, not AVRO")
         try:
-            return parse(str(answer["schema"]), list(self._referenced(answer, set())))
+            return parse(str(answer["schema"]), list(self._fetch_references(answer, set())))
         except SchemaError as error:
             return UnknownSchema(f"the schema with id {number} is invalid: {error}")
 
-    def _referenced(self, answer: dict[str, Any], known: set[tuple[str, Any]]) -> Iterator[str]:
+    def _fetch_references(self, answer: dict[str, Any], known: set[tuple[str, Any]]) -> Iterator[str]:
         """The texts of the schemas that a schema refers to. Each comes after the schemas that it refers to itself."""
         for each in answer.get("references") or ():
             subject, version = each["subject"], each["version"]
@@ -108,7 +108,7 @@ class SchemaRegistry:
                 known.add((subject, version))
                 path = f"subjects/{quote(subject, safe='')}/versions/{version}"
                 inner = self._document(path, f"version {version} of subject '{subject}'")
-                yield from self._referenced(inner, known)
+                yield from self._fetch_references(inner, known)
                 yield str(inner["schema"])
 
     def _document(self, path: str, wanted: str) -> dict[str, Any]:
@@ -116,7 +116,7 @@ class SchemaRegistry:
         if status == HTTPStatus.NOT_FOUND and answer.get("error_code") in _NOT_FOUND:
             raise UnknownSchema(f"the schema registry does not have {wanted}: GET {url}: {answer.get('message')}")
         if status != HTTPStatus.OK or "schema" not in answer:
-            raise _unexpected(status, answer, url, wanted)
+            raise _unexpected_answer(status, answer, url, wanted)
         return answer
 
     def _asked_for_id(self, subject: str, text: str, register: bool) -> int:
@@ -137,7 +137,7 @@ class SchemaRegistry:
         if status == HTTPStatus.UNPROCESSABLE_ENTITY:
             raise SchemaRegistryError(f"the schema registry refuses the schema as invalid: {reason} ({url})")
         if status != HTTPStatus.OK or not isinstance(answer.get("id"), int):
-            raise _unexpected(status, answer, url, wanted)
+            raise _unexpected_answer(status, answer, url, wanted)
         return int(answer["id"])
 
     @cached_property
@@ -234,7 +234,7 @@ def _object(data: bytes) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _unexpected(status: int, answer: dict[str, Any], url: str, wanted: str) -> SchemaRegistryError:
+def _unexpected_answer(status: int, answer: dict[str, Any], url: str, wanted: str) -> SchemaRegistryError:
     reason = answer.get("message") or answer.get("detail") or "a schema registry does not answer like this"
     return SchemaRegistryError(
         f"{url} answered {status} to a request for {wanted}: {reason}; check that this is the address of a schema "
@@ -254,10 +254,10 @@ def registry_for(settings: RegistrySettings) -> SchemaRegistry:
         return _clients[settings]
 
 
-def _forked() -> None:
+def _forget_clients() -> None:
     # The child must neither use nor close the parent's connections, and locks of the parent's threads stay locked.
     global _clients, _clients_lock
     _clients, _clients_lock = {}, threading.Lock()
 
 
-os.register_at_fork(after_in_child=_forked)
+os.register_at_fork(after_in_child=_forget_clients)

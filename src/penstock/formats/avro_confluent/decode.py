@@ -12,7 +12,7 @@ import pyarrow as pa
 from penstock.columns.buffers import batch_of, validity
 from penstock.errors import SchemaError
 from penstock.formats.avro.datum import DatumReader, Read, Spans
-from penstock.formats.avro.derived_schema import record_of
+from penstock.formats.avro.derived_schema import parse_or_derive_record
 from penstock.formats.avro.schema import Record, Schema
 from penstock.formats.avro_confluent.client import SchemaRegistry, UnknownSchema, registry_for
 from penstock.formats.avro_confluent.options import AvroConfluentOptions
@@ -39,11 +39,11 @@ class AvroConfluentDecoder(TableCodec[AvroConfluentOptions]):
     """
 
     def _check(self) -> None:
-        _ = _reader(self._wanted, self._wanted, self.schema).program
+        _ = _reader(self._reader_schema, self._reader_schema, self.schema).program
 
     @cached_property
-    def _wanted(self) -> Record:
-        return record_of(self.schema, self.options.schema, self.options.legacy_timestamps)
+    def _reader_schema(self) -> Record:
+        return parse_or_derive_record(self.schema, self.options.schema, self.options.legacy_timestamps)
 
     @property
     def _registry(self) -> SchemaRegistry:
@@ -63,7 +63,7 @@ class AvroConfluentDecoder(TableCodec[AvroConfluentOptions]):
         body = Spans(spans.text, spans.starts + _HEADER, spans.stops, status)
         for number, chosen in _groups(ids, indices):
             try:
-                reader = self._reader_of(number)
+                reader = self._find_reader(number)
             except UnknownSchema as error:
                 bad += [BadRecord(index, str(error)) for index in chosen.tolist()]
                 status[chosen] = EXACT
@@ -79,15 +79,15 @@ class AvroConfluentDecoder(TableCodec[AvroConfluentOptions]):
             status[chosen] = read.status
             bad += _refusals(reader, read, chosen)
             parts.append((chosen, read))
-        return self._joined(parts, status, tuple(sorted(bad, key=lambda each: each.index)))
+        return self._join_rows(parts, status, tuple(sorted(bad, key=lambda each: each.index)))
 
-    def _reader_of(self, number: int) -> DatumReader:
+    def _find_reader(self, number: int) -> DatumReader:
         """The reader for the data of a schema. Raises UnknownSchema, SchemaError, SchemaRegistryError."""
-        reader = _reader(self._registry.schema(number), self._wanted, self.schema)
+        reader = _reader(self._registry.schema(number), self._reader_schema, self.schema)
         _ = reader.program
         return reader
 
-    def _joined(
+    def _join_rows(
         self, parts: list[tuple[npt.NDArray[np.int64], Read]], status: npt.NDArray[np.uint8], bad: tuple[BadRecord, ...]
     ) -> Decoded:
         """The rows of all schemas, in the order of their messages."""

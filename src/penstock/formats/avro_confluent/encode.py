@@ -8,8 +8,8 @@ import pyarrow as pa
 
 from penstock.errors import OptionsError, Problem
 from penstock.formats.avro.datum import DatumWriter
-from penstock.formats.avro.derived_schema import record_of
-from penstock.formats.avro.schema import Record, text_of
+from penstock.formats.avro.derived_schema import parse_or_derive_record
+from penstock.formats.avro.schema import Record, format_schema
 from penstock.formats.avro_confluent.client import registry_for
 from penstock.formats.avro_confluent.options import AvroConfluentOptions
 from penstock.formats.shared.codec import TableCodec
@@ -28,21 +28,21 @@ class AvroConfluentEncoder(TableCodec[AvroConfluentOptions]):
         if self.options.subject is None:
             hint = "only tables with one topic have a default"
             raise OptionsError((Problem("is required to write", "subject", hint=hint),))
-        _ = DatumWriter(self._written, self.schema).program
+        _ = DatumWriter(self._writer_schema, self.schema).program
 
     @cached_property
-    def _written(self) -> Record:
-        return record_of(self.schema, self.options.schema, self.options.legacy_timestamps)
+    def _writer_schema(self) -> Record:
+        return parse_or_derive_record(self.schema, self.options.schema, self.options.legacy_timestamps)
 
     @cached_property
     def _writer(self) -> DatumWriter:
         # The registry gets the text of the user's schema, which may have attributes that are not parsed here.
-        number = registry_for(self.options.settings).id_of(
+        number = registry_for(self.options.settings).find_id(
             self.options.subject or "",
-            self.options.schema or text_of(self._written),
+            self.options.schema or format_schema(self._writer_schema),
             register=self.options.auto_register,
         )
-        return DatumWriter(self._written, self.schema, b"\0" + number.to_bytes(4, "big"), _NAME)
+        return DatumWriter(self._writer_schema, self.schema, b"\0" + number.to_bytes(4, "big"), _NAME)
 
     def encode(self, rows: pa.RecordBatch) -> pa.BinaryArray:
         """One message per row.

@@ -134,7 +134,9 @@ class AvroConfluentOptions(OptionSet):
     ) -> tuple[RegistrySettings, list[Problem]]:
         properties = ("basic-auth.", "bearer-auth.", "ssl.")
         given = {
-            each.key: getattr(self, name) for name, each in self.declared().items() if each.key.startswith(properties)
+            each.key: getattr(self, name)
+            for name, each in self.declared_options().items()
+            if each.key.startswith(properties)
         }
         own = {key: value for key, value in given.items() if value is not None}
         return settings_and_problems(addresses, dict(self.properties), timeout_ms, own)

@@ -63,15 +63,15 @@ def _address(given: str) -> RegistryAddress:
     return RegistryAddress(f"{scheme}{slashes}{behind}".rstrip("/"), unquote(login))
 
 
-def _shown(addresses: tuple[RegistryAddress, ...]) -> str:
-    def whole(each: RegistryAddress) -> str:
+def _format_addresses(addresses: tuple[RegistryAddress, ...]) -> str:
+    def format_address(each: RegistryAddress) -> str:
         return each.url.replace("//", f"//{quote(each.login, safe=':')}@", 1) if each.login else each.url
 
-    return ",".join(map(whole, addresses))
+    return ",".join(map(format_address, addresses))
 
 
 #: Addresses separated by commas; each may have user and password before the host.
-URLS = Codec("String", _addresses, _shown)
+URLS = Codec("String", _addresses, _format_addresses)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,8 +101,8 @@ def settings_and_problems(
     the key that the user wrote.
     """
     problems: list[Problem] = []
-    written = {name: f"properties.{name}" for name in given} | {_property_of(key): key for key in own}
-    properties = {**given, **{_property_of(key): value for key, value in own.items()}}
+    written = {name: f"properties.{name}" for name in given} | {_client_property(key): key for key in own}
+    properties = {**given, **{_client_property(key): value for key, value in own.items()}}
     values: dict[str, Any] = {}
     for name, value in properties.items():
         if name in PROPERTIES:
@@ -122,7 +122,7 @@ def settings_and_problems(
     return found, problems + refused
 
 
-def _property_of(option: str) -> str:
+def _client_property(option: str) -> str:
     """The client's property that an option sets, as in Flink's RegistryAvroFormatFactory."""
     return _SSL + option if option.startswith("ssl.") else option.replace("-", ".")
 

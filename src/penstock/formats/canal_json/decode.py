@@ -15,7 +15,7 @@ from penstock.formats.canal_json.filters import Include
 from penstock.formats.canal_json.options import CanalJsonOptions
 from penstock.formats.changes.decode import DELETE, INSERT, NO_CHANGE, UPDATE, DecodedChanges, Images, operations
 from penstock.formats.changes.envelopes import Envelopes, Faults, Mask, always, is_null
-from penstock.formats.changes.metadata import MILLISECONDS, Metadata, epoch, unchanged
+from penstock.formats.changes.metadata import MILLISECONDS, Metadata, epoch, read_unchanged
 from penstock.formats.changes.overlay import OverlayDecoder
 from penstock.spi import BadRecord
 from penstock.types import BIGINT, INT, STRING, ArrayType, Field, MapType, RowType
@@ -26,10 +26,10 @@ _CODES = MapType(key=STRING, value=INT)
 
 #: The metadata columns, by key.
 METADATA = {
-    "database": Metadata(STRING, Field("database", STRING), unchanged),
-    "table": Metadata(STRING, Field("table", STRING), unchanged),
-    "sql-type": Metadata(_CODES, Field("sqlType", _CODES), unchanged),
-    "pk-names": Metadata(_TEXTS, Field("pkNames", _TEXTS), unchanged),
+    "database": Metadata(STRING, Field("database", STRING), read_unchanged),
+    "table": Metadata(STRING, Field("table", STRING), read_unchanged),
+    "sql-type": Metadata(_CODES, Field("sqlType", _CODES), read_unchanged),
+    "pk-names": Metadata(_TEXTS, Field("pkNames", _TEXTS), read_unchanged),
     "ingestion-timestamp": Metadata(MILLISECONDS, Field("ts", BIGINT), epoch(1000)),
     "event-timestamp": Metadata(MILLISECONDS, Field("es", BIGINT), epoch(1000)),
 }
@@ -59,17 +59,19 @@ class CanalJsonDecoder(OverlayDecoder[CanalJsonOptions]):
 
     def _envelope(self) -> RowType:
         rows = ArrayType(element=self.schema)
-        return RowType((Field("data", rows), Field("old", rows), Field("type", STRING), *self._wanted()))
+        return RowType((Field("data", rows), Field("old", rows), Field("type", STRING), *self._metadata_fields()))
 
     @cached_property
     def _filters(self) -> tuple[Include, ...]:
         given = (("database", self.options.database_include), ("table", self.options.table_include))
         return tuple(Include(field, pattern) for field, pattern in given if pattern is not None)
 
-    def _included(self, messages: pa.BinaryArray) -> tuple[pa.BinaryArray, npt.NDArray[np.int64], list[BadRecord]]:
-        messages, indices, refused = super()._included(messages)
+    def _select_messages(
+        self, messages: pa.BinaryArray
+    ) -> tuple[pa.BinaryArray, npt.NDArray[np.int64], list[BadRecord]]:
+        messages, indices, refused = super()._select_messages(messages)
         for each in self._filters:
-            chosen, bad = each.chosen(messages)
+            chosen, bad = each.select(messages)
             refused += [BadRecord(int(indices[one.index]), one.reason, one.field) for one in bad]
             messages, indices = messages.take(pa.array(chosen)), indices[chosen]
         return messages, indices, refused
@@ -79,7 +81,7 @@ class CanalJsonDecoder(OverlayDecoder[CanalJsonOptions]):
         data, old = _Lists.from_column(envelopes.columns["data"]), _Lists.from_column(envelopes.columns["old"])
         absent = (action != NO_CHANGE) & is_null(envelopes.columns["data"])
         faults.add(absent, always("data", "the field is missing or null; expected an array of rows"))
-        sizes = np.where((action == NO_CHANGE) | faults.found, 0, data.sizes)
+        sizes = np.where((action == NO_CHANGE) | faults.is_faulty, 0, data.sizes)
         envelope = np.repeat(np.arange(len(envelopes)), sizes)
         item = np.arange(len(envelope)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
         after = Images(data.rows, data.starts[envelope] + item)
@@ -88,7 +90,7 @@ class CanalJsonDecoder(OverlayDecoder[CanalJsonOptions]):
         before = Images(old.rows, np.where(paired, old.starts[envelope] + item, -1))
         wrong = Faults(len(envelope))
         _add_faults(wrong, before, after, update, item)
-        missing = self._lacking(paired & ~wrong.found, envelope, item, envelopes, messages)
+        missing = self._lacking(paired & ~wrong.is_faulty, envelope, item, envelopes, messages)
         return DecodedChanges(action[envelope], envelope, before, after, after, wrong, missing)
 
 

@@ -30,16 +30,16 @@ class Include:
         options = JsonOptions(fail_on_missing_field=True, json_parser=False)
         return JsonDecoder(RowType((Field(self.field, STRING),)), options)
 
-    def chosen(self, messages: pa.BinaryArray) -> tuple[npt.NDArray[np.int64], list[BadRecord]]:
+    def select(self, messages: pa.BinaryArray) -> tuple[npt.NDArray[np.int64], list[BadRecord]]:
         """The indices of selected messages, and the messages without the field. A null counts as the text ``null``."""
         found = read_envelopes(self._reader, messages)
         names = found.columns[self.field].fill_null("null").dictionary_encode()
         match = java_pattern(self.pattern).fullmatch
         matching = np.array([match(each) is not None for each in names.dictionary.to_pylist()], bool)
         chosen = found.message[matching[names.indices.to_numpy()]]
-        return chosen, [self._explained(each) for each in found.bad]
+        return chosen, [self._explain_missing(each) for each in found.bad]
 
-    def _explained(self, bad: BadRecord) -> BadRecord:
+    def _explain_missing(self, bad: BadRecord) -> BadRecord:
         if bad.field != self.field:
             return bad
         return replace(bad, reason=f"the field is missing, and '{self.field}.include' needs it")

@@ -93,7 +93,7 @@ class ChangeDecoder(TableCodec[ChangeOptionsT], ABC):
         """The field of the message that a metadata column is read from."""
         return envelopes.columns[each.field.name]
 
-    def _wanted(self, *, beside: bool = False) -> tuple[Field, ...]:
+    def _metadata_fields(self, *, beside: bool = False) -> tuple[Field, ...]:
         """The fields that the metadata columns are read from, each once."""
         found = (self.known[key] for key in self.metadata)
         return tuple({each.field.name: each.field for each in found if each.beside is beside}.values())
@@ -112,29 +112,31 @@ class ChangeDecoder(TableCodec[ChangeOptionsT], ABC):
     def decode(self, messages: pa.BinaryArray) -> Decoded:
         """Decode a column of messages. ``bad`` lists the refused messages, even if errors are ignored. In that case a
         message still gives the changes before its first fault, as in Flink."""
-        messages, indices, refused = self._included(messages)
+        messages, indices, refused = self._select_messages(messages)
         envelopes = read_envelopes(self._reader, messages, self.asked)
         faults = Faults(len(envelopes))
         changes = self._changes(envelopes, faults, messages)
-        metadata = [self._read(envelopes, self.known[key], changes) for key in self.metadata]
-        kept = self._kept(changes, len(envelopes))
+        metadata = [self._read_metadata(envelopes, self.known[key], changes) for key in self.metadata]
+        kept = self._find_valid_changes(changes, len(envelopes))
         columns, kinds, change = changed_rows(changes, kept)
         envelope = changes.envelope[change]
-        columns += [_taken([column], envelope) for column in metadata]
+        columns += [_take_values([column], envelope) for column in metadata]
         bad = [*envelopes.bad, *refusals(envelopes, faults, changes)]
         bad = [BadRecord(int(indices[each.index]), each.reason, each.field) for each in bad] + refused
         bad.sort(key=lambda each: each.index)
         rows = batch_of(columns, self._arrow, len(change))
         return Decoded(rows, indices[envelopes.message[envelope]], kinds, tuple(bad))
 
-    def _included(self, messages: pa.BinaryArray) -> tuple[pa.BinaryArray, npt.NDArray[np.int64], list[BadRecord]]:
+    def _select_messages(
+        self, messages: pa.BinaryArray
+    ) -> tuple[pa.BinaryArray, npt.NDArray[np.int64], list[BadRecord]]:
         """The messages of this table, the index of each, and the messages that do not name their table."""
         return messages, np.arange(len(messages)), []
 
-    def _read(self, envelopes: Envelopes, each: Metadata, changes: DecodedChanges) -> pa.Array:
+    def _read_metadata(self, envelopes: Envelopes, each: Metadata, changes: DecodedChanges) -> pa.Array:
         """A metadata column, one value per envelope. A value that cannot be read is a fault of the envelope's
         changes."""
-        given = each.given(self._column(envelopes, each))
+        given = each.select_values(self._column(envelopes, each))
         column, refused = each.read(given)
         if refused is not None:
             path, wanted = self._path(each.path), f"expected a value that can be read as {each.type}"
@@ -145,10 +147,10 @@ class ChangeDecoder(TableCodec[ChangeOptionsT], ABC):
             changes.faults.add(refused[changes.envelope], explain)
         return column
 
-    def _kept(self, changes: DecodedChanges, envelopes: int) -> Mask:
+    def _find_valid_changes(self, changes: DecodedChanges, envelopes: int) -> Mask:
         """Which changes give rows: not those with a fault, not those after a fault in the same message and, unless
         errors are ignored, not those before it."""
-        faulty = changes.faults.found
+        faulty = changes.faults.is_faulty
         if not faulty.any():
             return np.ones(len(changes.action), bool)
         broken, first = np.unique(changes.envelope[faulty], return_index=True)
@@ -159,8 +161,8 @@ class ChangeDecoder(TableCodec[ChangeOptionsT], ABC):
 
 def refusals(envelopes: Envelopes, faults: Faults, changes: DecodedChanges) -> list[BadRecord]:
     """The messages with a fault, each with its first one."""
-    reasons = {index: faults.explain(index) for index in np.flatnonzero(faults.found).tolist()}
-    for change in np.flatnonzero(changes.faults.found).tolist():
+    reasons = {index: faults.explain(index) for index in np.flatnonzero(faults.is_faulty).tolist()}
+    for change in np.flatnonzero(changes.faults.is_faulty).tolist():
         reasons.setdefault(int(changes.envelope[change]), changes.faults.explain(change))
     return [BadRecord(int(envelopes.message[index]), reason, field) for index, (field, reason) in reasons.items()]
 
@@ -184,11 +186,11 @@ def changed_rows(
         taken = old
         if changes.missing is not None:
             taken = old & ~changes.missing[index][change]
-        columns.append(_mixed(changes.before.rows, changes.after.rows, index, taken, before, after))
+        columns.append(_merge_images(changes.before.rows, changes.after.rows, index, taken, before, after))
     return columns, kinds, change
 
 
-def _mixed(
+def _merge_images(
     before: pa.StructArray,
     after: pa.StructArray,
     index: int,
@@ -198,13 +200,13 @@ def _mixed(
 ) -> pa.Array:
     """Column ``index`` of the images before if ``old``, else of the images after."""
     if not old.any():
-        return _taken([after.field(index)], after_at)
+        return _take_values([after.field(index)], after_at)
     if old.all():
-        return _taken([before.field(index)], before_at)
-    return _taken([before.field(index), after.field(index)], np.where(old, before_at, len(before) + after_at))
+        return _take_values([before.field(index)], before_at)
+    return _take_values([before.field(index), after.field(index)], np.where(old, before_at, len(before) + after_at))
 
 
-def _taken(columns: list[pa.Array], at: npt.NDArray[np.int64]) -> pa.Array:
+def _take_values(columns: list[pa.Array], at: npt.NDArray[np.int64]) -> pa.Array:
     """The values at these positions of the concatenated columns. Raises RecordError if one column cannot hold them."""
     first, *others = columns
     if not others and len(at) == len(first) and bool((at == np.arange(len(at))).all()):

@@ -64,15 +64,15 @@ class ChangeJsonEncoder(TableCodec[ChangeOptions]):
     deleted: RowFrame
 
     def _check(self) -> None:
-        _ = self._rows
+        _ = self._row_encoder
 
     @cached_property
-    def _rows(self) -> JsonEncoder:
+    def _row_encoder(self) -> JsonEncoder:
         return JsonEncoder(self.schema, self.options.json)
 
     def encode(self, rows: pa.RecordBatch, kinds: npt.NDArray[np.int8] | None = None) -> pa.BinaryArray:
         """One message per row. Raises RecordError if they exceed the size of a column."""
-        texts = self._rows.encode(rows)
+        texts = self._row_encoder.encode(rows)
         around = max(len(each.head) + len(each.tail) for each in (self.inserted, self.deleted))
         check_size(texts.nbytes + around * len(texts), self.name)
         head, tail = pa.scalar(self.inserted.head), pa.scalar(self.inserted.tail)

@@ -39,7 +39,7 @@ def read_envelopes(decoder: JsonDecoder, messages: pa.BinaryArray, column: str =
 
     An array with a single object counts as that object, as in Flink; other arrays are refused.
     """
-    decoded, given = decoder.decode_given(messages, column) if column else (decoder.decode(messages), None)
+    decoded, given = decoder.decode_with_fields(messages, column) if column else (decoder.decode(messages), None)
     rows, origin = decoded.rows, decoded.origin
     if origin is None:
         origin = np.arange(rows.num_rows)
@@ -79,7 +79,7 @@ class Faults:
             self._codes[where & (self._codes == 0)] = len(self._explanations)
 
     @property
-    def found(self) -> Mask:
+    def is_faulty(self) -> Mask:
         """Which have a fault."""
         found: Mask = self._codes != 0
         return found

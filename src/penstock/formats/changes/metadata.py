@@ -47,7 +47,7 @@ class Metadata:
         """The path of the value for error messages."""
         return f"{self.field.name}.{self.entry}" if self.entry else self.field.name
 
-    def given(self, column: pa.Array) -> pa.Array:
+    def select_values(self, column: pa.Array) -> pa.Array:
         """The values of the field: an entry of a map, or a part of a row."""
         if not self.entry:
             return column
@@ -72,7 +72,7 @@ def check_keys(keys: Sequence[str], known: Mapping[str, Metadata], name: str) ->
     return tuple(keys)
 
 
-def unchanged(column: pa.Array) -> Values:
+def read_unchanged(column: pa.Array) -> Values:
     """The values as they are in the message."""
     return column, None
 
@@ -88,7 +88,7 @@ def epoch(unit: int) -> Callable[[pa.Array], Values]:
 
 def epoch_text(texts: pa.Array) -> Values:
     """Texts of milliseconds since the epoch as timestamps."""
-    values, refused = parse_texts(texts, "^-?[0-9]{1,18}$", pa.int64(), _long)
+    values, refused = parse_texts(texts, "^-?[0-9]{1,18}$", pa.int64(), _parse_long)
     shown, outside = _timestamps(values, is_null(texts) | refused, 1000)
     return shown, refused if outside is None else refused | outside
 
@@ -128,7 +128,7 @@ def parse_texts(
     return values, refused
 
 
-def _long(text: str) -> int:
+def _parse_long(text: str) -> int:
     """A whole number as ``Long.parseLong`` reads it: without spaces."""
     if _LONG.fullmatch(text) is None:
         raise ValueError(f"expected a whole number, not '{text}'")

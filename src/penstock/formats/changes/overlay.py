@@ -57,11 +57,11 @@ class OverlayDecoder(ChangeDecoder[ChangeOptionsT]):
         left = changes & ~read
         if left.any():
             wanted, rank = np.unique(message[left], return_inverse=True)
-            named, starts = self._named(messages.take(pa.array(wanted)))
+            named, starts = self._find_named(messages.take(pa.array(wanted)))
             lacking[:, left] = ~named[:, starts[rank] + item[left]]
         return lacking
 
-    def _named(self, messages: pa.BinaryArray) -> tuple[Mask, npt.NDArray[np.int64]]:
+    def _find_named(self, messages: pa.BinaryArray) -> tuple[Mask, npt.NDArray[np.int64]]:
         """For each column and object whether the object has it, and the first object of each message."""
         old = read_envelopes(self._names, messages).columns["old"]
         if pa.types.is_map(old.type):

@@ -38,7 +38,7 @@ class CsvDecoder(TableCodec[CsvOptions]):
         return ExactCsvReader(self.schema, self.options)
 
     @property
-    def _plain(self) -> bool:
+    def _is_plain(self) -> bool:
         """Whether the loop supports these options."""
         options = self.options
         return options.ascii_marks and not (options.trim_spaces or options.ignore_first_line)
@@ -47,7 +47,7 @@ class CsvDecoder(TableCodec[CsvOptions]):
         """Decode a column of messages. ``bad`` lists the refused messages, even if errors are ignored."""
         options, columns = self.options, NestedColumns(self._shape, len(messages))
         text, offsets = binary_parts(messages)
-        status = np.where(validity(messages) == 0, NO_ROW, READ if self._plain else EXACT).astype(np.uint8)
+        status = np.where(validity(messages) == 0, NO_ROW, READ if self._is_plain else EXACT).astype(np.uint8)
         literal = options.null_literal
         columns.clear()
         read_kernel.read_records(

@@ -43,7 +43,7 @@ class ExactCsvReader:
 
     def row(self, message: bytes) -> dict[str, Any]:
         """The row of one message. Raises Malformed if it is not CSV, and FieldError if a value does not fit."""
-        found = self._arranged(cells(message, self.options))
+        found = self._fit_cells(cells(message, self.options))
         row: dict[str, Any] = dict.fromkeys(self.schema.names)
         for name, convert, text in zip(self.schema.names, self._converters, found, strict=False):
             try:
@@ -52,7 +52,7 @@ class ExactCsvReader:
                 raise FieldError(name, str(error)) from error
         return row
 
-    def _arranged(self, found: list[str]) -> list[str]:
+    def _fit_cells(self, found: list[str]) -> list[str]:
         """The cells, if there is one per column or the options allow a different number."""
         wanted, given = len(self._converters), len(found)
         if given == wanted + 1 and not numbers.java_trim(found[-1]) and self.options.allow_trailing_comma:
@@ -72,7 +72,7 @@ class ExactCsvReader:
             self.options.empty_string_as_null and not nested
         )
 
-        def converted(text: str) -> Any:
+        def convert_cell(text: str) -> Any:
             if (not text and empty_is_null) or (text == literal and not nested):
                 return None
             try:
@@ -82,7 +82,7 @@ class ExactCsvReader:
                     return None
                 raise
 
-        return converted
+        return convert_cell
 
     def _converter(self, data_type: DataType) -> _Convert:
         match data_type:
@@ -115,7 +115,7 @@ class ExactCsvReader:
     def _row(self, data_type: RowType) -> _Convert:
         converters = [self._nullable(each.type) for each in data_type.fields]
 
-        def converted(text: str) -> dict[str, Any] | None:
+        def convert_cell(text: str) -> dict[str, Any] | None:
             parts = self._elements(text)
             if not parts:
                 return None
@@ -126,7 +126,7 @@ class ExactCsvReader:
                 row[name] = convert(part)
             return row
 
-        return converted
+        return convert_cell
 
 
 def _primitive(name: str) -> _Convert:

@@ -23,12 +23,12 @@ def csv_lines(rows: pa.RecordBatch, schema: RowType, options: CsvOptions) -> lis
         bare = isinstance(field.type, DecimalType) or (
             isinstance(field.type, PrimitiveType) and field.type.name != "DATE"
         )
-        columns.append([null if each is None else each if bare else _quoted(each, options) for each in texts])
+        columns.append([null if each is None else each if bare else _quote(each, options) for each in texts])
     lines = zip(*columns, strict=True) if columns else [()] * rows.num_rows
     return [options.field_delimiter.join(line).encode() for line in lines]
 
 
-def _quoted(text: str, options: CsvOptions) -> str:
+def _quote(text: str, options: CsvOptions) -> str:
     quote, escape = options.quote, options.escape_character
     if quote is None:
         return text
@@ -45,7 +45,7 @@ def csv_texts(array: pa.Array, data_type: DataType, options: CsvOptions) -> list
         case ArrayType(element=element):
             return _arrays(array, element, options)
         case RowType():
-            return _rows(array, data_type, options)
+            return _row_texts(array, data_type, options)
     return written(array, text_of(data_type, plain=True))
 
 
@@ -55,7 +55,7 @@ def _arrays(array: pa.Array, element: DataType, options: CsvOptions) -> list[str
     return [None if part is None else options.array_element_delimiter.join(elements[part]) for part in slices(array)]
 
 
-def _rows(array: pa.Array, data_type: RowType, options: CsvOptions) -> list[str | None]:
+def _row_texts(array: pa.Array, data_type: RowType, options: CsvOptions) -> list[str | None]:
     null = options.null_literal or ""
     columns = [
         csv_texts(column, each.type, options) for column, each in zip(array.flatten(), data_type.fields, strict=True)

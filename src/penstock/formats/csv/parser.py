@@ -73,7 +73,7 @@ class _LineReader:
             while self._here() in (" ", "\t") and self._here() != self.options.field_delimiter:
                 self.at += 1
         if self.options.quote is not None and self._here() == self.options.quote:
-            return self._quoted()
+            return self._read_quoted()
         parts = []
         while self._here() not in self.stops:
             parts.append(self._character())
@@ -92,7 +92,7 @@ class _LineReader:
             return _ESCAPED.get(found, found)
         return found
 
-    def _quoted(self) -> str:
+    def _read_quoted(self) -> str:
         quote, parts = self._here(), []
         self.at += 1
         while True:

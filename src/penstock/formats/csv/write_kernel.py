@@ -16,7 +16,7 @@ WIDEST = 64
 
 
 @compiled
-def _quoted(out: Vector, start: int, end: int, quote: int, escape: int, safe: int) -> int:
+def _quote(out: Vector, start: int, end: int, quote: int, escape: int, safe: int) -> int:
     """Quote the text at ``out[start:end]`` in place if it needs quotes; returns the position after it.
 
     Text needs quotes if it is long, or has a character below ``safe`` or the escape character (a backslash if there is
@@ -80,10 +80,10 @@ def write_records(
             elif root == type_roots.STRING:
                 size = words[pos + 1] - words[pos]
                 copy_bytes(text, words[pos], out, at, size)
-                at = _quoted(out, start, at + size, quote, escape, safe)
+                at = _quote(out, start, at + size, quote, escape, safe)
             elif root == type_roots.BYTES:
                 at = write_base64(out, at, text, words[pos], words[pos + 1])
-                at = _quoted(out, start, at, quote, escape, safe)
+                at = _quote(out, start, at, quote, escape, safe)
             elif root == type_roots.DECIMAL:
                 low, high = words[pos + row], words[pos + row + 1]
                 if high == low >> 63:
@@ -95,6 +95,6 @@ def write_records(
                 if at < 0:
                     return column
                 if root > type_roots.BOOLEAN:
-                    at = _quoted(out, start, at, quote, escape, safe)
+                    at = _quote(out, start, at, quote, escape, safe)
         offsets[row + 1] = at
     return -1

@@ -19,7 +19,7 @@ from penstock.spi import Decoded
 from penstock.types import STRING, Field, RowType, arrow_schema
 
 
-def envelope_of(schema: RowType) -> RowType:
+def envelope_type(schema: RowType) -> RowType:
     """The fields of a message that are read and written. Debezium writes others too: the source and the time."""
     image = schema.with_nullability(True)
     return RowType((Field("before", image), Field("after", image), Field("op", STRING)), nullable=False)
@@ -37,7 +37,7 @@ class DebeziumAvroConfluentDecoder(TableCodec[AvroConfluentOptions]):
 
     @cached_property
     def _records(self) -> AvroConfluentDecoder:
-        return AvroConfluentDecoder(envelope_of(self.schema), self.options)
+        return AvroConfluentDecoder(envelope_type(self.schema), self.options)
 
     def decode(self, messages: pa.BinaryArray) -> Decoded:
         """Decode a column of messages, which may have different schemas. ``bad`` lists the refused messages.
@@ -51,6 +51,6 @@ class DebeziumAvroConfluentDecoder(TableCodec[AvroConfluentOptions]):
         message = np.arange(read.rows.num_rows) if read.origin is None else read.origin
         envelopes, faults = Envelopes(columns, message, read.bad), Faults(len(message))
         changes = image_changes(columns, OPERATIONS, "op", str, faults)
-        found, kinds, change = changed_rows(changes, ~faults.found)
+        found, kinds, change = changed_rows(changes, ~faults.is_faulty)
         bad = sorted((*read.bad, *refusals(envelopes, faults, changes)), key=lambda each: each.index)
         return Decoded(batch_of(found, arrow_schema(self.schema), len(change)), message[change], kinds, tuple(bad))

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from penstock.formats.changes.decode import DELETE, INSERT, UPDATE, ChangeDecoder, DecodedChanges, image_changes
 from penstock.formats.changes.envelopes import Envelopes, Faults, always, is_null
-from penstock.formats.changes.metadata import MILLISECONDS, TEXT_MAP, Metadata, epoch, epoch_text, unchanged
+from penstock.formats.changes.metadata import MILLISECONDS, TEXT_MAP, Metadata, epoch, epoch_text, read_unchanged
 from penstock.formats.debezium_json.options import DebeziumJsonOptions
 from penstock.types import BIGINT, STRING, Field, RowType
 
@@ -19,13 +19,13 @@ _SOURCE = Field("source", TEXT_MAP)
 
 #: The metadata columns, by key.
 METADATA = {
-    "schema": Metadata(STRING, Field("schema", STRING), unchanged, beside=True),
+    "schema": Metadata(STRING, Field("schema", STRING), read_unchanged, beside=True),
     "ingestion-timestamp": Metadata(MILLISECONDS, Field("ts_ms", BIGINT), epoch(1000)),
     "source.timestamp": Metadata(MILLISECONDS, _SOURCE, epoch_text, "ts_ms"),
-    "source.database": Metadata(STRING, _SOURCE, unchanged, "db"),
-    "source.schema": Metadata(STRING, _SOURCE, unchanged, "schema"),
-    "source.table": Metadata(STRING, _SOURCE, unchanged, "table"),
-    "source.properties": Metadata(TEXT_MAP, _SOURCE, unchanged),
+    "source.database": Metadata(STRING, _SOURCE, read_unchanged, "db"),
+    "source.schema": Metadata(STRING, _SOURCE, read_unchanged, "schema"),
+    "source.table": Metadata(STRING, _SOURCE, read_unchanged, "table"),
+    "source.properties": Metadata(TEXT_MAP, _SOURCE, read_unchanged),
 }
 
 
@@ -35,13 +35,18 @@ class DebeziumJsonDecoder(ChangeDecoder[DebeziumJsonOptions]):
     known: ClassVar[Mapping[str, Metadata]] = METADATA
 
     def _envelope(self) -> RowType:
-        payload = (Field("before", self.schema), Field("after", self.schema), Field("op", STRING), *self._wanted())
+        payload = (
+            Field("before", self.schema),
+            Field("after", self.schema),
+            Field("op", STRING),
+            *self._metadata_fields(),
+        )
         if self.options.schema_include:
             payload = (Field("payload", RowType(payload)),)
-        return RowType((*payload, *self._wanted(beside=True)))
+        return RowType((*payload, *self._metadata_fields(beside=True)))
 
-    def _wanted(self, *, beside: bool = False) -> tuple[Field, ...]:
-        return tuple(self._source() if each == _SOURCE else each for each in super()._wanted(beside=beside))
+    def _metadata_fields(self, *, beside: bool = False) -> tuple[Field, ...]:
+        return tuple(self._source() if each == _SOURCE else each for each in super()._metadata_fields(beside=beside))
 
     def _source(self) -> Field:
         """``source`` as a row of the requested fields, which is faster than reading all of it."""

@@ -17,7 +17,7 @@ from penstock.formats.json.exact_reader import ExactJsonReader
 from penstock.formats.json.field_names import FieldNames
 from penstock.formats.json.options import JsonOptions, TimestampStandard
 from penstock.formats.json.schema import check_schema
-from penstock.formats.json.syntax import gather_unescaped
+from penstock.formats.json.syntax import copy_unescaped
 from penstock.formats.shared.codec import TableCodec
 from penstock.loops import type_roots
 from penstock.loops.base64 import gather_base64
@@ -63,12 +63,12 @@ class JsonDecoder(TableCodec[JsonOptions]):
 
     def decode(self, messages: pa.BinaryArray) -> Decoded:
         """Decode a column of messages. ``bad`` lists the refused messages, even if errors are ignored."""
-        return self._decoded(messages)[0]
+        return self._decode_messages(messages)[0]
 
-    def decode_given(self, messages: pa.BinaryArray, column: str) -> tuple[Decoded, Given]:
+    def decode_with_fields(self, messages: pa.BinaryArray, column: str) -> tuple[Decoded, Given]:
         """Decode as :meth:`decode` does, and find the fields that the objects of ``column``, a ROW or an ARRAY of ROW,
         have. They are unknown for messages that the compiled loop leaves."""
-        decoded, nested, read = self._decoded(messages)
+        decoded, nested, read = self._decode_messages(messages)
         index = self._shape.nodes[0].children[self.schema.names.index(column)]
         starts = np.arange(len(messages))
         if self._shape.nodes[index].root == type_roots.ARRAY:
@@ -80,19 +80,19 @@ class JsonDecoder(TableCodec[JsonOptions]):
             fields[row] = nested.given_values(child)
         return decoded, Given(read, fields, starts)
 
-    def _decoded(self, messages: pa.BinaryArray) -> tuple[Decoded, NestedColumns, npt.NDArray[np.bool_]]:
+    def _decode_messages(self, messages: pa.BinaryArray) -> tuple[Decoded, NestedColumns, npt.NDArray[np.bool_]]:
         """The decoded messages, the columns that the loop filled, and the messages that it read."""
         text, offsets = binary_parts(messages)
         empty = (validity(messages) == 0) | (np.diff(offsets) == 0)
         status = np.where(empty, NO_ROW, READ if self._names.plain else EXACT).astype(np.uint8)
-        nested = self._read(text, offsets, status)
-        batch = nested.batch(text, gather_unescaped, gather_base64)
+        nested = self._run_loop(text, offsets, status)
+        batch = nested.batch(text, copy_unescaped, gather_base64)
         found = completed(
-            batch, status, lambda index: self._reader.rows(text[offsets[index] : offsets[index + 1]].tobytes())
+            batch, status, lambda index: self._reader.read_rows(text[offsets[index] : offsets[index + 1]].tobytes())
         )
         return found, nested, status == READ
 
-    def _read(self, text: Bytes, offsets: npt.NDArray[np.int64], status: npt.NDArray[np.uint8]) -> NestedColumns:
+    def _run_loop(self, text: Bytes, offsets: npt.NDArray[np.int64], status: npt.NDArray[np.uint8]) -> NestedColumns:
         """The columns that the loop reads. It sets the ``status`` of records that it leaves to EXACT."""
         columns, names, options = NestedColumns(self._shape, len(status)), self._names.vectors, self.options
         padding = self._shape.padding

@@ -51,7 +51,7 @@ class ExactJsonReader:
         self._decimals = _has_decimals(self.schema)
         self._convert = self._row(self.schema)
 
-    def rows(self, message: bytes) -> list[dict[str, Any]]:
+    def read_rows(self, message: bytes) -> list[dict[str, Any]]:
         """The rows in one message: one for an object, one for each object of a top-level array.
 
         Raises Malformed for text that is not JSON and FieldError for a value that does not fit. With
@@ -67,7 +67,7 @@ class ExactJsonReader:
                     rows.append(self.row(each))
                 else:
                     refusal = refusal or Malformed(
-                        f"expected a JSON object, or an array of them, not {_described(each)}"
+                        f"expected a JSON object, or an array of them, not {_describe_value(each)}"
                     )
                     if not ignore:
                         break
@@ -86,7 +86,7 @@ class ExactJsonReader:
         convert = self._converter(data_type)
         ignore = self.options.ignore_parse_errors
 
-        def converted(value: Document) -> Any:
+        def convert_document(value: Document) -> Any:
             if value is None:
                 return None
             try:
@@ -96,7 +96,7 @@ class ExactJsonReader:
                     return None
                 raise
 
-        return converted
+        return convert_document
 
     def _converter(self, data_type: DataType) -> _Convert:
         match data_type:
@@ -129,7 +129,7 @@ class ExactJsonReader:
                 return lambda value: value if isinstance(value, bool) else _same_as_true(_scalar(value))
             case "INT" | "BIGINT":
                 exact = self._decimals and not self.options.json_parser
-                return lambda value: _truncated(value, name, exact)
+                return lambda value: _truncate(value, name, exact)
             case "TINYINT" | "SMALLINT":
                 return lambda value: numbers.parse_integer(_scalar(value), name)
             case "FLOAT":
@@ -142,42 +142,42 @@ class ExactJsonReader:
         """The text of a FLOAT or DOUBLE. The tree parser normalizes numbers; only a double keeps the sign of zero."""
         if not isinstance(value, Number) or self.options.json_parser:
             return _scalar(value)
-        if value.whole or self._decimals:
+        if value.is_whole or self._decimals:
             return value.text if _NOT_ZERO.match(value.text) else "0"
         return str(Decimal(float(value.text)))
 
     def _text(self, value: Document) -> str:
         if isinstance(value, Object | list):
-            return _serialized(value, self._decimals)
+            return _serialize(value, self._decimals)
         if isinstance(value, Number) and not self.options.json_parser:
-            return _normalized(value, self._decimals)
+            return _format_number(value, self._decimals)
         return _scalar(value)
 
     def _array(self, element: DataType) -> _Convert:
         convert = self._nullable(element)
 
-        def converted(value: Document) -> list[Any]:
+        def convert_document(value: Document) -> list[Any]:
             if not isinstance(value, list):
                 raise _unfit("an array", value)
             return [convert(each) for each in value]
 
-        return converted
+        return convert_document
 
     def _map(self, key: DataType, value: DataType) -> _Convert:
         convert_key, convert_value = self._nullable(key), self._nullable(value)
 
-        def converted(given: Document) -> list[tuple[Any, Any]]:
+        def convert_document(given: Document) -> list[tuple[Any, Any]]:
             if not isinstance(given, Object):
                 raise _unfit("an object for a map", given)
             return list({convert_key(name): convert_value(each) for name, each in given.pairs}.items())
 
-        return converted
+        return convert_document
 
     def _row(self, data_type: RowType) -> _Convert:
         converters = {each.name: self._nullable(each.type) for each in data_type.fields}
         arity, required, streaming = len(converters), self.options.fail_on_missing_field, self.options.json_parser
 
-        def converted(value: Document) -> dict[str, Any]:
+        def convert_document(value: Document) -> dict[str, Any]:
             if not isinstance(value, Object):
                 raise _unfit("an object for a row", value)
             pairs = value.pairs if streaming else tuple(dict(value.pairs).items())
@@ -187,7 +187,7 @@ class ExactJsonReader:
                 if found >= arity:
                     break
                 if name in converters:
-                    row[name] = _named(name, converters[name], each)
+                    row[name] = _convert_field(name, converters[name], each)
                     found += 1
             if required and found < arity:
                 given = {name for name, _ in pairs}
@@ -195,10 +195,10 @@ class ExactJsonReader:
                 raise FieldError(missing, "the field is missing, and fail-on-missing-field is true")
             return row
 
-        return converted
+        return convert_document
 
 
-def _named(name: str, convert: _Convert, value: Document) -> Any:
+def _convert_field(name: str, convert: _Convert, value: Document) -> Any:
     try:
         return convert(value)
     except FieldError as error:
@@ -208,10 +208,10 @@ def _named(name: str, convert: _Convert, value: Document) -> Any:
 
 
 def _unfit(wanted: str, value: Document) -> ValueError:
-    return ValueError(f"expected {wanted}, not {_described(value)}")
+    return ValueError(f"expected {wanted}, not {_describe_value(value)}")
 
 
-def _described(value: Document) -> str:
+def _describe_value(value: Document) -> str:
     """A value in an error message."""
     if value is None:
         return "null"
@@ -235,10 +235,10 @@ def _same_as_true(text: str) -> bool:
     return numbers.java_trim(text).lower() == "true"
 
 
-def _truncated(value: Document, name: str, exact: bool) -> int:
+def _truncate(value: Document, name: str, exact: bool) -> int:
     """INT and BIGINT: a number loses its fraction, text must be a whole number. ``exact``: the number is not rounded to
     a double first."""
-    if not isinstance(value, Number) or value.whole:
+    if not isinstance(value, Number) or value.is_whole:
         return numbers.parse_integer(_scalar(value), name)
     least, most = numbers.INTEGER_RANGES[name]
     if exact:
@@ -261,10 +261,10 @@ def _bytes(value: Document) -> bytes:
     return parse_base64(value)
 
 
-def _normalized(value: Number, decimals: bool) -> str:
+def _format_number(value: Number, decimals: bool) -> str:
     """A number as the tree parser writes it: an integer unchanged, others as Java prints the double or, with a DECIMAL
     column, the BigDecimal without trailing zeros. Raises ValueError for a number beyond BigDecimal."""
-    if value.whole:
+    if value.is_whole:
         return str(int(value.text))
     if decimals:
         return numbers.decimal_text(numbers.parse_decimal(value.text), False)
@@ -282,7 +282,7 @@ def _has_decimals(data_type: DataType) -> bool:
     return isinstance(data_type, DecimalType)
 
 
-def _serialized(value: Document, decimals: bool) -> str:
+def _serialize(value: Document, decimals: bool) -> str:
     """A container as compact JSON, as Jackson prints it: a repeated key has its last value at its first position."""
     parts: list[str] = []
     todo: list[Document | _Literal] = [value]
@@ -291,13 +291,13 @@ def _serialized(value: Document, decimals: bool) -> str:
         if isinstance(each, _Literal):
             parts.append(each.text)
         elif isinstance(each, list | Object):
-            todo.extend(reversed(_opened(each)))
+            todo.extend(reversed(_split_container(each)))
         elif each is None:
             parts.append("null")
         elif isinstance(each, str):
             parts.append(quote(each))
         elif isinstance(each, Number):
-            text = _normalized(each, decimals)
+            text = _format_number(each, decimals)
             parts.append(quote(text) if text.endswith("Infinity") else text)
         else:
             parts.append(_scalar(each))
@@ -309,7 +309,7 @@ class _Literal:
     text: str
 
 
-def _opened(container: list[Document] | Object) -> list[Document | _Literal]:
+def _split_container(container: list[Document] | Object) -> list[Document | _Literal]:
     pieces: list[Document | _Literal] = []
     if isinstance(container, Object):
         for name, each in dict(container.pairs).items():

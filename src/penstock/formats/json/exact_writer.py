@@ -22,7 +22,7 @@ def json_texts(array: pa.Array, data_type: DataType, options: JsonOptions) -> li
         case MapType(value=value):
             return _maps(array, value, options)
         case RowType():
-            return _rows(array, data_type, options)
+            return _row_texts(array, data_type, options)
     return written(array, _scalar(data_type, options))
 
 
@@ -60,7 +60,7 @@ def _object(pairs: Iterable[tuple[str, str | None]]) -> str:
     return "{" + ",".join(f"{name}:{text or 'null'}" for name, text in pairs) + "}"
 
 
-def _rows(array: pa.Array, data_type: RowType, options: JsonOptions) -> list[str | None]:
+def _row_texts(array: pa.Array, data_type: RowType, options: JsonOptions) -> list[str | None]:
     names = [quote_in_bytes(each.name) for each in data_type.fields]
     columns = [
         json_texts(column, each.type, options) for column, each in zip(array.flatten(), data_type.fields, strict=True)

@@ -27,7 +27,7 @@ class MapNullKeyMode(enum.Enum):
     LITERAL = "LITERAL"
 
 
-def _missing_or_ignored(options: JsonOptions) -> Iterator[Problem]:
+def _check_missing_or_ignored(options: JsonOptions) -> Iterator[Problem]:
     if options.fail_on_missing_field and options.ignore_parse_errors:
         yield Problem(
             "fail-on-missing-field and ignore-parse-errors cannot both be true",
@@ -99,7 +99,7 @@ class JsonOptions(JsonTextOptions):
         "repeated key counts, and numbers are normalized before they become text.",
     )
 
-    rules: ClassVar[tuple[Rule, ...]] = (_missing_or_ignored,)
+    rules: ClassVar[tuple[Rule, ...]] = (_check_missing_or_ignored,)
 
     @property
     def omits_nulls(self) -> bool:

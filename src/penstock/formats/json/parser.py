@@ -24,7 +24,7 @@ class Number:
     text: str
 
     @property
-    def whole(self) -> bool:
+    def is_whole(self) -> bool:
         """Whether it has neither point nor exponent."""
         return self.text.lstrip("-").isdigit()
 
@@ -83,7 +83,7 @@ class _DocumentReader:
             yield self.document()
             while not self._take("]"):
                 if not self._take(","):
-                    raise self._unexpected("',' or ']'")
+                    raise self._unexpected_character("',' or ']'")
                 yield self.document()
 
     def document(self) -> Document:
@@ -98,7 +98,7 @@ class _DocumentReader:
                     open_containers.append(container)
                     self._key(container[1])
                     continue
-                value = self._closed(container)
+                value = self._close_container(container)
             while True:
                 if not open_containers:
                     return value
@@ -108,11 +108,13 @@ class _DocumentReader:
                     self._key(keys)
                     break
                 if not self._take("}" if keys is not None else "]"):
-                    raise self._unexpected("',' or the end of the object" if keys is not None else "',' or ']'")
-                value = self._closed(open_containers.pop())
+                    raise self._unexpected_character(
+                        "',' or the end of the object" if keys is not None else "',' or ']'"
+                    )
+                value = self._close_container(open_containers.pop())
 
     @staticmethod
-    def _closed(container: tuple[list[Document], list[str] | None]) -> Document:
+    def _close_container(container: tuple[list[Document], list[str] | None]) -> Document:
         values, keys = container
         return values if keys is None else Object(tuple(zip(keys, values, strict=True)))
 
@@ -130,7 +132,7 @@ class _DocumentReader:
             return self._number(number), None
         word = _WORD.match(self.text, self.at)
         if word is None:
-            raise self._unexpected("a value")
+            raise self._unexpected_character("a value")
         self.at = word.end()
         return _WORDS[word.group()], None
 
@@ -139,7 +141,7 @@ class _DocumentReader:
             raise Malformed(f"a number has more than {LONGEST_NUMBER} characters")
         self.at = match.end()
         if self.text[self.at : self.at + 1] not in ("", " ", "\t", "\r", "\n", ",", "]", "}"):
-            raise self._unexpected("the end of a number")
+            raise self._unexpected_character("the end of a number")
         return Number(match.group())
 
     def _key(self, keys: list[str] | None) -> None:
@@ -147,10 +149,10 @@ class _DocumentReader:
             return
         self._skip_blank()
         if self.text[self.at : self.at + 1] != '"':
-            raise self._unexpected("a field name in quotes")
+            raise self._unexpected_character("a field name in quotes")
         keys.append(self._string())
         if not self._take(":"):
-            raise self._unexpected("':'")
+            raise self._unexpected_character("':'")
 
     def _string(self) -> str:
         try:
@@ -176,7 +178,7 @@ class _DocumentReader:
         if match is not None:
             self.at = match.end()
 
-    def _unexpected(self, wanted: str) -> Malformed:
+    def _unexpected_character(self, wanted: str) -> Malformed:
         if self.at >= len(self.text):
             return Malformed(self.complaint)
         return Malformed(f"expected {wanted}, not {self.text[self.at]!r}, at character {self.at + 1}")

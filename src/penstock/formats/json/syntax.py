@@ -175,7 +175,7 @@ def value_end(text: Vector, at: int, end: int) -> int:
 
 
 @compiled
-def gather_unescaped(text: Vector, spans: Vector, valid: Vector, offsets: Vector, out: Vector) -> None:
+def copy_unescaped(text: Vector, spans: Vector, valid: Vector, offsets: Vector, out: Vector) -> None:
     """Copy strings one after the other to ``out`` at ``offsets``. A string whose span has ``~start`` is copied without
     its escapes."""
     for row in range(len(valid)):

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from penstock.formats.changes.decode import DELETE, INSERT, NO_CHANGE, UPDATE, DecodedChanges, Images, operations
 from penstock.formats.changes.envelopes import Envelopes, Faults, always, is_null
-from penstock.formats.changes.metadata import MILLISECONDS, Metadata, epoch, unchanged
+from penstock.formats.changes.metadata import MILLISECONDS, Metadata, epoch, read_unchanged
 from penstock.formats.changes.options import ChangeOptions
 from penstock.formats.changes.overlay import OverlayDecoder
 from penstock.types import BIGINT, STRING, ArrayType, Field, RowType
@@ -20,9 +20,9 @@ _TEXTS = ArrayType(element=STRING)
 
 #: The metadata columns, by key.
 METADATA = {
-    "database": Metadata(STRING, Field("database", STRING), unchanged),
-    "table": Metadata(STRING, Field("table", STRING), unchanged),
-    "primary-key-columns": Metadata(_TEXTS, Field("primary_key_columns", _TEXTS), unchanged),
+    "database": Metadata(STRING, Field("database", STRING), read_unchanged),
+    "table": Metadata(STRING, Field("table", STRING), read_unchanged),
+    "primary-key-columns": Metadata(_TEXTS, Field("primary_key_columns", _TEXTS), read_unchanged),
     "ingestion-timestamp": Metadata(MILLISECONDS, Field("ts", BIGINT), epoch(1_000_000)),
 }
 
@@ -34,7 +34,7 @@ class MaxwellJsonDecoder(OverlayDecoder[ChangeOptions]):
 
     def _envelope(self) -> RowType:
         images = (Field("data", self.schema), Field("old", self.schema), Field("type", STRING))
-        return RowType((*images, *self._wanted()))
+        return RowType((*images, *self._metadata_fields()))
 
     def _changes(self, envelopes: Envelopes, faults: Faults, messages: pa.BinaryArray) -> DecodedChanges:
         data, old = envelopes.columns["data"], envelopes.columns["old"]
@@ -48,6 +48,6 @@ class MaxwellJsonDecoder(OverlayDecoder[ChangeOptions]):
         )
         every = np.arange(len(envelopes))
         after = Images(data, every)
-        updates = (action == UPDATE) & ~faults.found
+        updates = (action == UPDATE) & ~faults.is_faulty
         missing = self._lacking(updates, every, np.zeros_like(every), envelopes, messages)
         return DecodedChanges(action, every, Images(old, every), after, after, faults, missing)

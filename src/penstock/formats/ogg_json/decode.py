@@ -11,7 +11,7 @@ import pyarrow as pa
 from penstock.exact import timestamps
 from penstock.formats.changes.decode import DELETE, INSERT, UPDATE, ChangeDecoder, DecodedChanges, image_changes
 from penstock.formats.changes.envelopes import Envelopes, Faults
-from penstock.formats.changes.metadata import Metadata, moments, unchanged
+from penstock.formats.changes.metadata import Metadata, moments, read_unchanged
 from penstock.formats.changes.options import ChangeOptions
 from penstock.types import STRING, ArrayType, Field, RowType, TimestampType
 
@@ -54,8 +54,8 @@ def _operation(text: str) -> int:
 
 #: The metadata columns, by key.
 METADATA = {
-    "table": Metadata(STRING, Field("table", STRING), unchanged),
-    "primary-keys": Metadata(_TEXTS, Field("primary_keys", _TEXTS), unchanged),
+    "table": Metadata(STRING, Field("table", STRING), read_unchanged),
+    "primary-keys": Metadata(_TEXTS, Field("primary_keys", _TEXTS), read_unchanged),
     "ingestion-timestamp": Metadata(
         _MICROSECONDS, Field("current_ts", STRING), moments(rf"^{_DAY}T{_TIME}\.[0-9]{{6}}$", _current)
     ),
@@ -72,7 +72,7 @@ class OggJsonDecoder(ChangeDecoder[ChangeOptions]):
 
     def _envelope(self) -> RowType:
         images = (Field("before", self.schema), Field("after", self.schema), Field("op_type", STRING))
-        return RowType((*images, *self._wanted()))
+        return RowType((*images, *self._metadata_fields()))
 
     def _changes(self, envelopes: Envelopes, faults: Faults, messages: pa.BinaryArray) -> DecodedChanges:
         return image_changes(envelopes.columns, _OPERATIONS, "op_type", self._path, faults)

@@ -92,12 +92,12 @@ def _value_problems(field: MessageField, data_type: DataType, path: str) -> Iter
     is_bytes = field.type == _F.TYPE_BYTES
     expected, taken = ("BYTES", (type_roots.BYTES,)) if is_bytes else _COLUMNS[field.cpp_type]
     if nested_root(data_type) not in taken:
-        yield _unfit(path, _described(field), data_type, expected)
+        yield _unfit(path, _describe_field(field), data_type, expected)
     elif isinstance(data_type, RowType):
         yield from _row_problems(field.message_type, data_type, path)
 
 
-def _described(field: MessageField) -> str:
+def _describe_field(field: MessageField) -> str:
     named = field.message_type or field.enum_type
     return f"{_NAMES[field.type]} {named.full_name}" if named else _NAMES[field.type]
 

@@ -31,7 +31,7 @@ class ProtobufDecoder(TableCodec[ProtobufOptions]):
     """
 
     def _check(self) -> None:
-        check(self.options.loaded.message, self.schema)
+        check(self.options.loaded_definition.message, self.schema)
         _ = self._program
 
     @property
@@ -40,11 +40,13 @@ class ProtobufDecoder(TableCodec[ProtobufOptions]):
 
     @cached_property
     def _program(self) -> ProtobufReadProgram:
-        return reading(self.options.loaded.message, self._shape, self.options.read_default_values)
+        return reading(self.options.loaded_definition.message, self._shape, self.options.read_default_values)
 
     @cached_property
     def _exact(self) -> ExactProtobufReader:
-        return ExactProtobufReader(self.options.loaded.message, self.schema, self.options.read_default_values)
+        return ExactProtobufReader(
+            self.options.loaded_definition.message, self.schema, self.options.read_default_values
+        )
 
     def decode(self, messages: pa.BinaryArray) -> Decoded:
         """Decode a column of messages. ``bad`` lists the refused messages, even if errors are ignored."""
@@ -62,11 +64,11 @@ class ProtobufDecoder(TableCodec[ProtobufOptions]):
             )
         )
 
-        def rows_of(index: int) -> list[dict[str, Any]]:
+        def read_exactly(index: int) -> list[dict[str, Any]]:
             reason, path_index = reasons[index].tolist()
             if reason == LEFT:
                 return [self._exact.read(text[offsets[index] : offsets[index + 1]].tobytes())]
             path = program.paths[path_index]
             raise FieldError(path, READ_REASONS[reason]) if path else Malformed(READ_REASONS[reason])
 
-        return completed(columns.batch(text), status, rows_of)
+        return completed(columns.batch(text), status, read_exactly)

@@ -65,13 +65,15 @@ class Definition(Picklable):
             if proto_path and proto_file is None:
                 raise _Unusable("proto-path", "is only for 'proto-file'")
             key = "proto-file" if descriptor_file is None else "descriptor-file"
-            data = _read(key, descriptor_file) if descriptor_file is not None else _compiled(proto_file, proto_path)
-            files = _parsed(key, data)
+            data = (
+                _read_file(key, descriptor_file) if descriptor_file is not None else _run_protoc(proto_file, proto_path)
+            )
+            files = _parse_files(key, data)
             if name is None:
                 return cls()
-            found = _found(files, name)
+            found = _find_message(files, name)
             _build(key, files)
-            return cls(_needed(files, found).SerializeToString(deterministic=True), found)
+            return cls(_select_files(files, found).SerializeToString(deterministic=True), found)
         except _Unusable as error:
             return cls(problems=error.problems)
 
@@ -86,14 +88,14 @@ class Definition(Picklable):
         return pool.FindMessageTypeByName(self.name)
 
 
-def _read(key: str, path: str) -> bytes:
+def _read_file(key: str, path: str) -> bytes:
     try:
         return Path(path).read_bytes()
     except OSError as error:
         raise _Unusable(key, f"cannot read '{path}': {error.strerror}") from error
 
 
-def _compiled(proto_file: str | None, proto_path: tuple[str, ...]) -> bytes:
+def _run_protoc(proto_file: str | None, proto_path: tuple[str, ...]) -> bytes:
     """The descriptors that protoc generates from a .proto file. The file's folder is searched after ``proto_path``."""
     path = Path(proto_file or "")
     if not path.is_file():
@@ -116,7 +118,7 @@ def _compiled(proto_file: str | None, proto_path: tuple[str, ...]) -> bytes:
     raise _Unusable("proto-file", *(said or [f"protoc exited with status {ran.returncode} and no message"]))
 
 
-def _parsed(key: str, data: bytes) -> list[FileDescriptorProto]:
+def _parse_files(key: str, data: bytes) -> list[FileDescriptorProto]:
     """The files, each after its imports and without extensions of other messages, which are skipped when reading."""
     try:
         found = {each.name: each for each in FileDescriptorSet.FromString(data).file}
@@ -163,7 +165,7 @@ def _build(key: str, files: list[FileDescriptorProto]) -> None:
             raise _Unusable(key, f"'{each.name}' is not consistent: {error}") from error
 
 
-def _found(files: list[FileDescriptorProto], wanted: str) -> str:
+def _find_message(files: list[FileDescriptorProto], wanted: str) -> str:
     """The full name of the message with this name, or with a Java class of this name."""
     full = {name for file in files for name, _ in _names(file)}
     java = {java: name for file in files for name, java in _names(file)}
@@ -183,7 +185,7 @@ def _names(file: FileDescriptorProto) -> Iterator[tuple[str, str]]:
         yield name, java.replace("$", ".")
 
 
-def _needed(files: list[FileDescriptorProto], name: str) -> FileDescriptorSet:
+def _select_files(files: list[FileDescriptorProto], name: str) -> FileDescriptorSet:
     """The file that defines the message, and its direct and indirect imports."""
     wanted: set[str] = set()
     for file in reversed(files):

@@ -27,12 +27,12 @@ class ProtobufEncoder(TableCodec[ProtobufOptions]):
     """
 
     def _check(self) -> None:
-        check(self.options.loaded.message, self.schema)
+        check(self.options.loaded_definition.message, self.schema)
         _ = self._program
 
     @cached_property
     def _program(self) -> Program:
-        return writing(self.options.loaded.message, self._shape, self.options.write_null_string_literal)
+        return writing(self.options.loaded_definition.message, self._shape, self.options.write_null_string_literal)
 
     def encode(self, rows: pa.RecordBatch) -> pa.BinaryArray:
         """One message per row. Raises RecordError with the index of a row that lacks a required field."""

@@ -20,14 +20,14 @@ def java_names(file: FileDescriptorProto) -> Iterator[tuple[str, str]]:
         prefix += f"{file.options.java_outer_classname or _outer_class(file)}$"
     for message in file.message_type:
         full = f"{file.package}.{message.name}" if file.package else message.name
-        yield from _nested(message, full, prefix + message.name)
+        yield from _nested_names(message, full, prefix + message.name)
 
 
-def _nested(message: DescriptorProto, full: str, java: str) -> Iterator[tuple[str, str]]:
+def _nested_names(message: DescriptorProto, full: str, java: str) -> Iterator[tuple[str, str]]:
     yield full, java
     for each in message.nested_type:
         if not each.options.map_entry:
-            yield from _nested(each, f"{full}.{each.name}", f"{java}${each.name}")
+            yield from _nested_names(each, f"{full}.{each.name}", f"{java}${each.name}")
 
 
 def _outer_class(file: FileDescriptorProto) -> str:

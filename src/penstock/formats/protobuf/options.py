@@ -21,7 +21,7 @@ def _usable_files(options: ProtobufOptions) -> Iterator[Problem]:
 
 
 def _usable(options: ProtobufOptions) -> Iterator[Problem]:
-    yield from options.loaded.problems
+    yield from options.loaded_definition.problems
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,10 +83,10 @@ class ProtobufOptions(OptionSet):
 
     def __post_init__(self) -> None:
         if self.definition is None:
-            object.__setattr__(self, "definition", self.loaded)
+            object.__setattr__(self, "definition", self.loaded_definition)
 
     @property
-    def loaded(self) -> Definition:
+    def loaded_definition(self) -> Definition:
         """The definition of the message, which is loaded once."""
         if self.definition is None:
             return Definition.load(self.message_class_name, self.descriptor_file, self.proto_file, self.proto_path)

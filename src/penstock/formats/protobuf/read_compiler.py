@@ -34,7 +34,7 @@ def reading(message: Message, shape: Shape, read_defaults: bool) -> p.ProtobufRe
     cannot hold the default.
     """
     compiler = _ProtobufReadCompiler(shape, read_defaults)
-    compiler.tables.set(compiler.tables.reserve(""), [], (0, 0), 0, False)
+    compiler.tables.set_message(compiler.tables.reserve(""), [], (0, 0), 0, False)
     root = compiler.message(message, 0, "")
     if compiler.problems:
         raise SchemaError(tuple(dict.fromkeys(compiler.problems)))
@@ -67,7 +67,7 @@ class _ProtobufReadCompiler:
             self.checked[message.full_name] = number
         children = self._children(node)
         columns = {each.number: children.get(each.name, p.SKIP) for each in message.fields}
-        begin = self.tables.begin_with(self.opened(message, node)) if node != p.SKIP else (0, 0)
+        begin = self.tables.begin_with(self.initial_values(message, node)) if node != p.SKIP else (0, 0)
         self._finish(number, message, columns, begin, path, entry=False)
         return number
 
@@ -86,7 +86,7 @@ class _ProtobufReadCompiler:
         fields = message.fields_by_name
         values = [self._default(fields["key"], key, valid=True)]
         if fields["value"].message_type:
-            values += self.opened(fields["value"].message_type, value)
+            values += self.initial_values(fields["value"].message_type, value)
         else:
             values.append(self._default(fields["value"], value, valid=True))
         begin = self.tables.begin_with(values)
@@ -105,7 +105,7 @@ class _ProtobufReadCompiler:
         entry: bool,
     ) -> None:
         is_entry = message.GetOptions().map_entry
-        needed = [each for each in message.fields if self._needed(each, is_entry)]
+        needed = [each for each in message.fields if self._is_required(each, is_entry)]
         bits = {each.number: 1 << bit for bit, each in enumerate(needed[:_MOST_BITS])}
         mask = sum(bits.values()) if len(needed) <= _MOST_BITS else _NEVER
         rows = []
@@ -114,10 +114,10 @@ class _ProtobufReadCompiler:
             row = self._field(each, columns[each.number], columns, inner)
             row[p.BIT] = bits.get(each.number, 0)
             rows.append((inner, row))
-        self.tables.set(number, rows, begin, mask, entry)
+        self.tables.set_message(number, rows, begin, mask, entry)
 
     @staticmethod
-    def _needed(field: MessageField, is_entry: bool) -> bool:
+    def _is_required(field: MessageField, is_entry: bool) -> bool:
         """Whether a message is incomplete without a field. A map entry is, if its value has a required field."""
         if is_entry:
             return bool(field.message_type) and any(each.is_required for each in field.message_type.fields)
@@ -168,7 +168,7 @@ class _ProtobufReadCompiler:
             )
         return self.enums[enum.full_name]
 
-    def opened(self, message: Message, node: int) -> list[_Init]:
+    def initial_values(self, message: Message, node: int) -> list[_Init]:
         """The initial values of a row whose message has no fields yet."""
         found = [(node, 1, 0, 0, p.NOTHING)]
         children = self._children(node)
@@ -181,7 +181,7 @@ class _ProtobufReadCompiler:
         if field.is_repeated:
             return [(node, int(self.read_defaults), self.shape.nodes[node].children[0], 0, p.LISTED)]
         if field.message_type:
-            return self.opened(field.message_type, node) if self.read_defaults else self.blank(node)
+            return self.initial_values(field.message_type, node) if self.read_defaults else self.blank(node)
         return [self._default(field, node, valid=self.read_defaults or not field.has_presence)]
 
     def blank(self, node: int) -> list[_Init]:

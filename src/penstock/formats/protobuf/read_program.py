@@ -84,7 +84,7 @@ class ProtobufReadProgramBuilder(Constants):
         self.message_paths.append(path)
         return len(self.messages) - 1
 
-    def set(
+    def set_message(
         self, message: int, fields: list[tuple[str, list[int]]], begin: tuple[int, int], mask: int, entry: bool
     ) -> None:
         """Set the row of a message. Its fields, each with its path, are in the order of their numbers."""

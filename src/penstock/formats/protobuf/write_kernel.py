@@ -27,7 +27,7 @@ _LOW_32 = np.int64(2**32 - 1)
 
 
 @compiled
-def _named(text: Vector, start: int, size: int, constants: Vector, table: Vector, enum: int) -> int:
+def _find_enum_number(text: Vector, start: int, size: int, constants: Vector, table: Vector, enum: int) -> int:
     """The number of the name, or of the enum's first name if there is no such name."""
     for pos in range(enum + 2, enum + 2 + 3 * table[enum], 3):
         if table[pos + 2] == size and same_bytes(text, start, constants, table[pos + 1], size):
@@ -38,7 +38,7 @@ def _named(text: Vector, start: int, size: int, constants: Vector, table: Vector
 
 
 @compiled
-def _known(number: int, table: Vector, enum: int) -> int:
+def _valid_enum_number(number: int, table: Vector, enum: int) -> int:
     """The number, or the enum's first number if there is no such number."""
     for pos in range(enum + 2, enum + 2 + 3 * table[enum], 3):
         if table[pos] == number:
@@ -79,8 +79,8 @@ def _number(
     value: Word = words[pos]
     if field_type == wires.TYPE_ENUM:
         if b:
-            return np.int64(_named(text, value, words[pos + 1] - value, constants, table, a))
-        return np.int64(_known(value, table, a))
+            return np.int64(_find_enum_number(text, value, words[pos + 1] - value, constants, table, a))
+        return np.int64(_valid_enum_number(value, table, a))
     return value
 
 

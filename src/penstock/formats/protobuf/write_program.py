@@ -106,7 +106,7 @@ class _ProtobufWriteCompiler(ProgramBuilder[_Step]):
             begin = self.add(path, _Step(LIST, node))
             self._deeper(path)
             self._value(each, self.shape.nodes[node].children[0], path, ALWAYS)
-            self._ended(begin, path, node)
+            self._end_block(begin, path, node)
 
     def _map(self, each: MessageField, node: int, path: str) -> None:
         entry = each.message_type.fields_by_name
@@ -117,14 +117,14 @@ class _ProtobufWriteCompiler(ProgramBuilder[_Step]):
         self._value(entry["value"], value, path, ALWAYS)
         self._value(entry["key"], key, path, ALWAYS)
         self.add(path, _Step(CLOSE, 0, tag=_tag(each.number, LEN)))
-        self._ended(begin, path, node, 2)
+        self._end_block(begin, path, node, 2)
 
     def _deeper(self, path: str, levels: int = 1) -> None:
         self.depth += levels
         if self.depth > DEEPEST:
             raise SchemaError((Problem(f"nested deeper than {DEEPEST} levels", path, "the protobuf message"),))
 
-    def _ended(self, begin: int, path: str, node: int, levels: int = 1) -> None:
+    def _end_block(self, begin: int, path: str, node: int, levels: int = 1) -> None:
         self.depth -= levels
         self.point(self.add(path, _Step(BLOCK, node)), begin + 1)
         self.point(begin)

@@ -30,10 +30,10 @@ def read_text(messages: pa.Array, charset: str) -> pa.Array:
             return messages.cast(pa.string())
         except pa.ArrowInvalid:  # some message is malformed
             pass
-    return pa.array([None if each is None else _decoded(each, charset) for each in messages.to_pylist()], pa.string())
+    return pa.array([None if each is None else _decode(each, charset) for each in messages.to_pylist()], pa.string())
 
 
-def _decoded(message: bytes, charset: str) -> str:
+def _decode(message: bytes, charset: str) -> str:
     name = codecs.lookup(charset).name
     if name == "utf-8":
         return _SURROGATE.sub(_REPLACEMENT, message).decode("utf-8", "replace")

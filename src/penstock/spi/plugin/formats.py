@@ -144,7 +144,7 @@ class FormatSpec:
         others.
         """
         if subject is not None and isinstance(fmt, RegistryFormat):
-            found = next(each for each in fmt.options.declared().values() if each.key == fmt.subject_option)
+            found = next(each for each in fmt.options.declared_options().values() if each.key == fmt.subject_option)
             if given.keys().isdisjoint(prefix + key for key in found.all_keys):
                 given = {**given, prefix + found.key: subject}
         return cls(fmt.identifier, fmt.options.from_text(given, origin, prefix), prefix)

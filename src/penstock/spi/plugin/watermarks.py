@@ -8,7 +8,18 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from penstock.errors import OptionsError, Problem
-from penstock.options import DURATION, TEXT, Codec, OptionSet, Origin, accepted, choice, number, opt, unknown_keys
+from penstock.options import (
+    DURATION,
+    TEXT,
+    Codec,
+    OptionSet,
+    Origin,
+    choice,
+    number,
+    opt,
+    opt_without_effect,
+    unknown_keys,
+)
 
 _PREFIX = "scan.watermark."
 _EMISSION = "the watermark advances with each batch"
@@ -67,18 +78,20 @@ class WatermarkOptions(OptionSet):
         Codec("Duration", _timeout, _show_timeout),
         default=None,
         default_text="'table.exec.source.idle-timeout'",
-        doc="How long the table's watermark waits for a partition without new rows; 0 for ever.",
+        doc="How long the table's watermark waits for a partition without new rows; 0 means forever.",
         example="30 s",
     )
-    emit_strategy: EmitStrategy | None = accepted(
+    emit_strategy: EmitStrategy | None = opt_without_effect(
         "scan.watermark.emit.strategy", choice(EmitStrategy), _EMISSION, example="on-event"
     )
-    emit_gap: int | None = accepted("scan.watermark.emit.on-event.gap", number(1), _EMISSION, example="10")
-    alignment_group: str | None = accepted("scan.watermark.alignment.group", TEXT, _ALIGNMENT, example="orders")
-    alignment_drift: timedelta | None = accepted(
+    emit_gap: int | None = opt_without_effect("scan.watermark.emit.on-event.gap", number(1), _EMISSION, example="10")
+    alignment_group: str | None = opt_without_effect(
+        "scan.watermark.alignment.group", TEXT, _ALIGNMENT, example="orders"
+    )
+    alignment_drift: timedelta | None = opt_without_effect(
         "scan.watermark.alignment.max-drift", DURATION, _ALIGNMENT, example="1 min"
     )
-    alignment_interval: timedelta | None = accepted(
+    alignment_interval: timedelta | None = opt_without_effect(
         "scan.watermark.alignment.update-interval", DURATION, _ALIGNMENT, example="1 s"
     )
 

@@ -44,7 +44,7 @@ class Context:
         found = next((each for each in expressions if each is not None and reads_outer(each)), None)
         if found is None:
             return True
-        self.errors.append(self.source.unsupported(offset_of_outer(found), *CORRELATED))
+        self.errors.append(self.source.unsupported_feature(offset_of_outer(found), *CORRELATED))
         return False
 
     def column_names(self, given: Sequence[Name], schema: RowType) -> tuple[str, ...] | None:

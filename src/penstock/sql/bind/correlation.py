@@ -60,13 +60,13 @@ def offset_of_outer(expression: Expression) -> int:
     return offset_of(column)
 
 
-def own(expression: Expression) -> Expression:
+def strip_outer(expression: Expression) -> Expression:
     """An expression of columns of the outer query, by the names that they have there."""
     return rename_columns(expression, lambda name: name.removeprefix(OUTER))
 
 
 def equal_pair(condition: Expression) -> tuple[Expression, Expression] | None:
-    """The expressions, of the outer query and of the own one, that a condition compares with '='; None for another
+    """The expressions of the outer and of the inner query that a condition compares with '='; None for another
     condition."""
     match condition:
         case Call(function="=", args=(first, second)) if comparable_keys(first.type, second.type) is not None:
@@ -110,11 +110,11 @@ class Domain:
         return Scan(schema, "", "", _OuterRows())
 
     def find_unmatchable(self, conditions: Sequence[Expression]) -> ColumnRef | None:
-        """A column that may be NULL, of a type of which :meth:`equal` knows no value to put in its place; None if there
-        is none."""
+        """A column that may be NULL and cannot be matched, because :meth:`match_conditions` knows no value of its type
+        to put in place of NULL. None if there is none."""
         return next((each for each in self._with_null(conditions) if _any_value(each.type) is None), None)
 
-    def equal(self, conditions: Sequence[Expression]) -> list[Expression]:
+    def match_conditions(self, conditions: Sequence[Expression]) -> list[Expression]:
         """Conditions that match the domain's values with the outer row, NULL included where a condition allows it. No
         column may be one that :meth:`find_unmatchable` finds."""
         with_null = self._with_null(conditions)

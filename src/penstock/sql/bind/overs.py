@@ -31,7 +31,7 @@ from penstock.plan.nodes import (
 )
 from penstock.plan.scalar_functions import varies_by_row
 from penstock.plan.traits import traits
-from penstock.sql.bind.expressions.generated_names import free_name, name_of, shorten
+from penstock.sql.bind.expressions.generated_names import free_name, generate_name, shorten
 from penstock.sql.bind.expressions.over_functions import BoundWindow, OverFunction
 from penstock.sql.parse.source import SourceText
 from penstock.types import ArrayType, Field, MapType, RowType
@@ -69,7 +69,7 @@ class OverPlan:
 
     def rewrite(self, expression: Expression) -> Expression:
         """``expression`` in terms of the columns of :meth:`plan_rows`."""
-        return rewrite(expression, self._column_of)
+        return rewrite(expression, self._find_column)
 
     def plan_rows(self) -> Node:
         """The rows with all columns. Raises UnsupportedError for windows that streams do not have, as Flink does."""
@@ -78,7 +78,7 @@ class OverPlan:
             other = next(iter(self._calls[windows[1]])).value
             reason = "functions over different windows are not supported in streams: all must have the same window"
             hint = "write a WINDOW w AS (..) for all of them, or separate queries"
-            raise self.source.unsupported(offset_of(other), reason, hint)
+            raise self.source.unsupported_feature(offset_of(other), reason, hint)
         nodes = [self._over(window.value, calls) for window, calls in self._calls.items()]
         found = project(self.node, tuple(self._items))
         for each in nodes:
@@ -86,7 +86,7 @@ class OverPlan:
             found = replace(each, input=found, schema=RowType(fields, nullable=False))
         return found
 
-    def _column_of(self, expression: Expression) -> Expression:
+    def _find_column(self, expression: Expression) -> Expression:
         if not isinstance(expression, OverFunction):
             return expression
         window = expression.window
@@ -122,7 +122,7 @@ class OverPlan:
         written = _written(value, value)
         if written not in self._columns:
             calls = [each.name for own in self._calls.values() for each in own.values()]
-            name = free_name(name_of(value), [*self._names, *calls])
+            name = free_name(generate_name(value), [*self._names, *calls])
             self._items.append(Item(name, value))
             self._columns[written] = name
         return self._columns[written]
@@ -149,7 +149,7 @@ class OverPlan:
 
     def _by_time(self, made: OverAggregate, window: BoundWindow, at: int) -> OverAggregate:
         """The node as streams have it. Raises UnsupportedError for others, as Flink does."""
-        unsupported, below = self.source.unsupported, traits(self.node)
+        unsupported, below = self.source.unsupported_feature, traits(self.node)
         batch = "or set 'execution.runtime-mode' to 'BATCH'"
         if len(window.order) != 1:
             reason = "a window with OVER in a stream is ordered by one column, the time"

@@ -24,7 +24,7 @@ from penstock.plan.nodes import (
 from penstock.plan.traits import traits
 from penstock.plan.windows import in_windows
 from penstock.sql.bind.correlation import NOTHING, Domain
-from penstock.sql.bind.expressions.generated_names import free_name, name_of
+from penstock.sql.bind.expressions.generated_names import free_name, generate_name
 from penstock.sql.bind.expressions.over_functions import number_rows
 from penstock.sql.bind.expressions.resolution import NamedTable, named_table
 from penstock.sql.bind.expressions.row_numbers import RowNumber
@@ -67,7 +67,7 @@ class Ranked:
     def error(self, reason: str, hint: str) -> DefinitionError:
         """The error for an unsupported ROW_NUMBER(), at its place."""
         at = offset_of(self.number)
-        return self.source.unsupported(at, reason, hint)
+        return self.source.unsupported_feature(at, reason, hint)
 
     def rename_columns(self, names: Sequence[str]) -> Ranked:
         """The same rows, whose columns have other names."""
@@ -80,7 +80,7 @@ class Ranked:
         query and of these rows, are equal. The rows of each outer row are numbered separately."""
         names, hidden, conditions = list(self.schema.names), list[Item](), list[Expression]()
         for outer, own in pairs:
-            name = free_name(name_of(own), names)
+            name = free_name(generate_name(own), names)
             names.append(name)
             hidden.append(Item(name, own))
             conditions.append(call("=", outer, ColumnRef(name, type=own.type), place=outer.place))
@@ -102,7 +102,9 @@ class Ranked:
             reason = f"streaming tables do not support the rank function {self.number.ranking.name}"
             raise self.error(reason, "use ROW_NUMBER(), or set 'execution.runtime-mode' to 'BATCH'")
         if min(ends) < first:
-            raise self.error(f"no row has such a {self.number.function}: it begins with 1", f"write WHERE {name} <= 10")
+            raise self.error(
+                f"no row can have this {self.number.function}: it starts at 1", f"write WHERE {name} <= 10"
+            )
         others = [each for each, span in zip(conditions, spans, strict=True) if span is None]
         columns = tuple(each for each in items if each.name != name)
         node = _RankPlan(self).plan_rank(columns, name, first, min(ends))
@@ -137,17 +139,17 @@ class _RankPlan:
         if (first, last) == (1, 1) and plain and self._is_time(number.order[0]):
             of_arrival = is_proctime(number.order[0], self.source.node)
             order = "" if of_arrival else self._column(number.order[0])
-            below = self._below()
+            below = self._project_source()
             return in_windows(Deduplicate(below.schema, below, keys, order, number.descending[0]))
         columns, latest = self._order(changing)
-        below = self._below()
+        below = self._project_source()
         numbered = "" if first == last else free_name(name, below.schema.names)
         schema = below.schema
         if numbered:
             schema = replace(schema, fields=(*schema.fields, Field(numbered, _COUNT)))
         return in_windows(Rank(schema, below, keys, columns, first, last, numbered, latest, number.ranking))
 
-    def _below(self) -> Node:
+    def _project_source(self) -> Node:
         return project(self.source.node, tuple(self._items))
 
     def _order(self, changing: bool) -> tuple[tuple[SortColumn, ...], bool]:
@@ -180,7 +182,7 @@ class _RankPlan:
         known = next((each.name for each in self._items if each.expression == value), None)
         if known is not None:
             return known
-        name = free_name(name_of(value), [each.name for each in self._items])
+        name = free_name(generate_name(value), [each.name for each in self._items])
         self._items.append(Item(name, value))
         return name
 

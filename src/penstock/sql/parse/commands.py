@@ -99,11 +99,13 @@ def parse_statement(cursor: QueryGrammar) -> Statement:
         cursor.expect_end()
         return statement
     if seen:
-        raise cursor.unsupported("a query on its own" if seen == "(" else seen, _HINTS[seen])
-    raise cursor.unexpected("a statement", "CREATE, ALTER, DROP, INSERT INTO, SET, SHOW, EXPLAIN or a statement set")
+        raise cursor.unsupported_feature("a query on its own" if seen == "(" else seen, _HINTS[seen])
+    raise cursor.unexpected_token(
+        "a statement", "CREATE, ALTER, DROP, INSERT INTO, SET, SHOW, EXPLAIN or a statement set"
+    )
 
 
-def statements_of(tokens: tuple[Token, ...]) -> list[tuple[Token, ...]]:
+def split_statements(tokens: tuple[Token, ...]) -> list[tuple[Token, ...]]:
     """The tokens of each statement, with END in place of the semicolon."""
     statements, current = [], list[Token]()
     for token in tokens:
@@ -143,9 +145,11 @@ def _create_function(cursor: QueryGrammar, at: int, *, temporary: bool = False, 
     language = cursor.name("PYTHON").text.upper() if cursor.take("LANGUAGE") else "JAVA"
     if language != "PYTHON":
         hint = "write the function in Python, and LANGUAGE PYTHON after its name"
-        raise cursor.unsupported(f"a function in {language.capitalize()}", hint, language_at)
+        raise cursor.unsupported_feature(f"a function in {language.capitalize()}", hint, language_at)
     if cursor.sees("USING") or cursor.sees("WITH"):
-        raise cursor.unsupported("USING and WITH of a function in Python", "set 'python.files' to where its module is")
+        raise cursor.unsupported_feature(
+            "USING and WITH of a function in Python", "set 'python.files' to where its module is"
+        )
     return CreateFunction(at, name, Name(target.text, target.at), unless, temporary, system)
 
 
@@ -165,7 +169,7 @@ def _create_catalog(cursor: QueryGrammar, at: int) -> Statement:
 def _alter_catalog(cursor: QueryGrammar, at: int) -> Statement:
     name, found = cursor.name("a catalog's name"), set_or_reset(cursor)
     if found is None and not cursor.sees("COMMENT"):
-        raise cursor.unexpected("SET, RESET or COMMENT")
+        raise cursor.unexpected_token("SET, RESET or COMMENT")
     return AlterCatalog(at, name, comment(cursor) if found is None else found)
 
 
@@ -186,7 +190,9 @@ def _create_database(cursor: QueryGrammar, at: int) -> Statement:
     if cursor.take("WITH"):
         options(cursor)
     if cursor.sees("AS", "DATABASE"):
-        raise cursor.unsupported("CREATE DATABASE .. AS DATABASE", "write CREATE TABLE .. AS TABLE for each table")
+        raise cursor.unsupported_feature(
+            "CREATE DATABASE .. AS DATABASE", "write CREATE TABLE .. AS TABLE for each table"
+        )
     return CreateDatabase(at, parts, unless)
 
 
@@ -220,19 +226,19 @@ def _show(cursor: QueryGrammar, at: int) -> Statement:
             return Show(at, words, of, _pattern(cursor) if chosen else None)
     if cursor.take("COLUMNS"):
         if not cursor.take_any("FROM", "IN"):
-            raise cursor.unexpected("FROM")
+            raise cursor.unexpected_token("FROM")
         return Show(at, "COLUMNS", cursor.table_id(), _pattern(cursor))
     for words in ("CREATE TABLE", "CREATE VIEW", "CREATE CATALOG"):
         if cursor.take(*words.split()):
             return Show(at, words, cursor.table_id())
-    raise cursor.unexpected("TABLES, VIEWS, DATABASES, CATALOGS, FUNCTIONS, COLUMNS or CREATE TABLE")
+    raise cursor.unexpected_token("TABLES, VIEWS, DATABASES, CATALOGS, FUNCTIONS, COLUMNS or CREATE TABLE")
 
 
 def _pattern(cursor: QueryGrammar) -> Pattern | None:
     negated = cursor.take("NOT")
     if not (word := cursor.take_any("LIKE", "ILIKE")):
         if negated:
-            raise cursor.unexpected("LIKE")
+            raise cursor.unexpected_token("LIKE")
         return None
     return Pattern(cursor.string("a pattern in quotes").text, negated, any_case=word == "ILIKE")
 
@@ -264,7 +270,9 @@ def _explain(cursor: QueryGrammar, at: int) -> Statement:
     if cursor.take("CREATE", "TABLE"):
         created = create_table(cursor, insert_at)
         if not isinstance(created, CreateTableAs):
-            raise cursor.unexpected("AS", "EXPLAIN takes INSERT INTO, CREATE TABLE .. AS, a statement set or a query")
+            raise cursor.unexpected_token(
+                "AS", "EXPLAIN takes INSERT INTO, CREATE TABLE .. AS, a statement set or a query"
+            )
         return Explain(at, created, frozenset(details))
     return Explain(at, cursor.query(), frozenset(details))
 
@@ -276,8 +284,8 @@ def _insert(cursor: QueryGrammar, at: int, *, overwrite: bool = False) -> Insert
     table = cursor.table_name()
     hints = cursor.hints()
     if cursor.sees("PARTITION"):
-        raise cursor.unsupported("INSERT INTO .. PARTITION", "select the values as columns")
-    named = cursor.sees("(") and cursor.ahead().keyword not in ("SELECT", "WITH", "(", "VALUES")
+        raise cursor.unsupported_feature("INSERT INTO .. PARTITION", "select the values as columns")
+    named = cursor.sees("(") and cursor.peek().keyword not in ("SELECT", "WITH", "(", "VALUES")
     columns = cursor.parse_enclosed(partial(cursor.name, "a column")) if named else ()
     return Insert(at, table, columns, cursor.query(), hints, _conflict(cursor), overwrite)
 
@@ -288,7 +296,7 @@ def _conflict(cursor: QueryGrammar) -> Name | None:
         return None
     cursor.expect("DO")
     if not (action := cursor.take_any("ERROR", "NOTHING", "DEDUPLICATE")):
-        raise cursor.unexpected("ERROR, NOTHING or DEDUPLICATE")
+        raise cursor.unexpected_token("ERROR, NOTHING or DEDUPLICATE")
     return Name(action, at)
 
 
@@ -296,22 +304,22 @@ def _execute(cursor: QueryGrammar, at: int) -> Statement:
     return BeginSet(at, None if cursor.token.type is TokenType.END else parse_statement(cursor))
 
 
-def _set(cursor: QueryGrammar, at: int) -> Statement:
+def _parse_set(cursor: QueryGrammar, at: int) -> Statement:
     if cursor.token.type is TokenType.END:
         return Show(at, "SET")
-    key_at, key = cursor.at, _bare(cursor, "a key", until="=")[0]
+    key_at, key = cursor.at, _parse_bare(cursor, "a key", until="=")[0]
     cursor.expect("=")
     value_at = cursor.at
-    value, shown = _bare(cursor, "a value")
+    value, shown = _parse_bare(cursor, "a value")
     return SetOption(at, key, key_at, value, shown, value_at)
 
 
 def _reset(cursor: QueryGrammar, at: int) -> Statement:
     key_at = cursor.at
-    return Reset(at, "" if cursor.token.type is TokenType.END else _bare(cursor, "a key")[0], key_at)
+    return Reset(at, "" if cursor.token.type is TokenType.END else _parse_bare(cursor, "a key")[0], key_at)
 
 
-def _bare(cursor: QueryGrammar, expected: str, until: str = ";") -> tuple[str, str]:
+def _parse_bare(cursor: QueryGrammar, expected: str, until: str = ";") -> tuple[str, str]:
     """A string, or tokens joined as they were written; then the text with its variables not replaced."""
     if cursor.token.type is TokenType.STRING:
         token = cursor.advance()
@@ -322,7 +330,7 @@ def _bare(cursor: QueryGrammar, expected: str, until: str = ";") -> tuple[str, s
         text += token.text if token.joined or not text else f" {token.text}"
         shown.append(token.shown)
     if not text:
-        raise cursor.unexpected(expected)
+        raise cursor.unexpected_token(expected)
     return text, " ".join(shown)
 
 
@@ -360,6 +368,6 @@ _STATEMENTS: dict[str, Parser] = {
     "EXECUTE STATEMENT SET BEGIN": _execute,
     "BEGIN STATEMENT SET": lambda _, at: BeginSet(at, None),
     "END": lambda _, at: EndSet(at),
-    "SET": _set,
+    "SET": _parse_set,
     "RESET": _reset,
 }

@@ -43,7 +43,7 @@ class Cursor:
         """The offset of the next token."""
         return self.token.at
 
-    def ahead(self, count: int = 1) -> Token:
+    def peek(self, count: int = 1) -> Token:
         """The token ``count`` after the next one; END beyond the end."""
         return self._tokens[min(self._position + count, len(self._tokens) - 1)]
 
@@ -56,7 +56,7 @@ class Cursor:
 
     def sees(self, *words: str) -> bool:
         """Whether the next tokens are these words or marks."""
-        return all(self.ahead(count).keyword == word for count, word in enumerate(words))
+        return all(self.peek(count).keyword == word for count, word in enumerate(words))
 
     def take(self, *words: str) -> bool:
         """Consume the next tokens if they are these."""
@@ -73,28 +73,28 @@ class Cursor:
         """Consume these tokens. Raises SqlError for others."""
         for word in words:
             if not self.take(word):
-                raise self.unexpected(word if word.isalpha() else f"'{word}'")
+                raise self.unexpected_token(word if word.isalpha() else f"'{word}'")
 
     def expect_end(self) -> None:
         """Raises SqlError unless everything is consumed."""
         if self.token.type is TokenType.END:
             return
         if self.token.keyword in _BEGINNINGS:
-            raise self.unexpected("the end of the statement", "a ';' is missing before it")
-        raise self.unexpected("the end of the statement")
+            raise self.unexpected_token("the end of the statement", "a ';' is missing before it")
+        raise self.unexpected_token("the end of the statement")
 
     def name(self, expected: str) -> Name:
         """An identifier. Raises SqlError for any other token."""
         if self.token.type not in (TokenType.WORD, TokenType.QUOTED):
             hint = "names are quoted with backquotes" if self.token.keyword == '"' else ""
-            raise self.unexpected(expected, hint)
+            raise self.unexpected_token(expected, hint)
         token = self.advance()
         return Name(token.text, token.at)
 
     def string(self, expected: str) -> Token:
         """A string literal. Raises SqlError for any other token."""
         if self.token.type is not TokenType.STRING:
-            raise self.unexpected(expected)
+            raise self.unexpected_token(expected)
         return self.advance()
 
     def parse_list(self, item: Callable[[], _T]) -> tuple[_T, ...]:
@@ -127,13 +127,13 @@ class Cursor:
     def _type_error(self, at: int, reason: str, hint: str) -> SqlError:
         return self.source.error(at, reason, hint or "write a Flink SQL type")
 
-    def unexpected(self, expected: str, hint: str = "") -> SqlError:
+    def unexpected_token(self, expected: str, hint: str = "") -> SqlError:
         """The error for a next token other than the ``expected`` one."""
         found = self.token.shown if self.token.type is TokenType.END else f"'{self.token.shown}'"
         if self.token.type is TokenType.STRING:
             found = "a string"
         return self.source.error(self.at, f"expected {expected}, found {found}", hint)
 
-    def unsupported(self, feature: str, hint: str, at: int | None = None) -> UnsupportedError:
+    def unsupported_feature(self, feature: str, hint: str, at: int | None = None) -> UnsupportedError:
         """The error for a feature that only Flink has."""
-        return self.source.unsupported(self.at if at is None else at, f"{feature} is not supported", hint)
+        return self.source.unsupported_feature(self.at if at is None else at, f"{feature} is not supported", hint)

@@ -77,7 +77,7 @@ def options(cursor: QueryGrammar) -> tuple[GivenOption, ...]:
     cursor.expect("(")
     found = cursor.parse_list(partial(_option, cursor))
     if cursor.token.type is TokenType.STRING:
-        raise cursor.unexpected("',' or ')'", "options have commas between them")
+        raise cursor.unexpected_token("',' or ')'", "options have commas between them")
     cursor.expect(")")
     return found
 
@@ -95,17 +95,19 @@ def parse_schema(cursor: QueryGrammar) -> tuple[tuple[Name, ...], CreateTable]:
     """A CREATE TABLE statement whose table has any id, and the parts of the id. Raises SqlError or UnsupportedError."""
     at = cursor.at
     if not (cursor.take("CREATE", "TABLE") or cursor.take("CREATE", "TEMPORARY", "TABLE")):
-        raise cursor.unexpected("CREATE TABLE", "for example CREATE TABLE orders (id BIGINT, amount DOUBLE)")
+        raise cursor.unexpected_token("CREATE TABLE", "for example CREATE TABLE orders (id BIGINT, amount DOUBLE)")
     unless = if_not_exists(cursor)
     parts = cursor.table_id()
     name = TableName(".".join(part.text for part in parts), parts[0].at)
     if cursor.sees("LIKE"):
-        raise cursor.unsupported("CREATE TABLE .. LIKE", "repeat the columns of the other table")
+        raise cursor.unsupported_feature("CREATE TABLE .. LIKE", "repeat the columns of the other table")
     found = _declaration(cursor, at, unless, name, temporary=False)
     if isinstance(found, CreateTableAs):
-        raise cursor.unsupported("CREATE TABLE .. AS", "declare the columns", found.query.at)
+        raise cursor.unsupported_feature("CREATE TABLE .. AS", "declare the columns", found.query.at)
     if found.like is not None:
-        raise cursor.unsupported("CREATE TABLE .. LIKE", "repeat the columns of the other table", found.like.table.at)
+        raise cursor.unsupported_feature(
+            "CREATE TABLE .. LIKE", "repeat the columns of the other table", found.like.table.at
+        )
     return parts, found
 
 
@@ -156,7 +158,9 @@ def _declaration(
         cursor.parse_enclosed(partial(_element, cursor, body))
     said = comment(cursor)
     if cursor.sees("DISTRIBUTED"):
-        raise cursor.unsupported("DISTRIBUTED BY", "records are distributed by 'key.fields' and 'sink.partitioner'")
+        raise cursor.unsupported_feature(
+            "DISTRIBUTED BY", "records are distributed by 'key.fields' and 'sink.partitioner'"
+        )
     partitioned = cursor.take("PARTITIONED", "BY")
     partitioned_by = cursor.parse_enclosed(partial(cursor.name, "a column")) if partitioned else ()
     given = options(cursor) if cursor.take("WITH") else ()
@@ -170,7 +174,9 @@ def _declaration(
     if body.names:
         raise cursor.source.error(body.names[0].at, f"column '{body.names[0].text}' has no type", "write one after it")
     if not columns and like is None:
-        raise cursor.unsupported("a table without columns", "declare the columns: they are not inferred", table.at)
+        raise cursor.unsupported_feature(
+            "a table without columns", "declare the columns: they are not inferred", table.at
+        )
     return found
 
 
@@ -179,7 +185,7 @@ def _as(cursor: QueryGrammar, created: CreateTable, names: tuple[Name, ...]) -> 
     at = cursor.at
     cursor.expect("AS")
     if created.temporary:
-        raise cursor.unsupported("CREATE TEMPORARY TABLE .. AS", "leave TEMPORARY out", at)
+        raise cursor.unsupported_feature("CREATE TEMPORARY TABLE .. AS", "leave TEMPORARY out", at)
     if created.like is not None:
         raise cursor.source.error(at, "a table is made by LIKE or by AS, not by both", "leave one of them out")
     if names and created.columns:
@@ -189,7 +195,7 @@ def _as(cursor: QueryGrammar, created: CreateTable, names: tuple[Name, ...]) -> 
     if copies and isinstance(query, UnboundSelect) and isinstance(query.source, UnboundTable):
         copied = query.source.table
         if cursor.take("ADD", "COLUMN"):
-            one = partial(_parse_added, cursor)
+            one = partial(_parse_added_column, cursor)
             query = replace(
                 query, items=(*query.items, *(cursor.parse_enclosed(one) if cursor.sees("(") else (one(),)))
             )
@@ -197,7 +203,7 @@ def _as(cursor: QueryGrammar, created: CreateTable, names: tuple[Name, ...]) -> 
     return CreateTableAs(created.at, created, query, names, copied)
 
 
-def _parse_added(cursor: QueryGrammar) -> SelectItem:
+def _parse_added_column(cursor: QueryGrammar) -> SelectItem:
     """A column of ADD COLUMN behind AS TABLE."""
     name = cursor.name("a column")
     cursor.expect("AS")
@@ -205,7 +211,7 @@ def _parse_added(cursor: QueryGrammar) -> SelectItem:
     comment(cursor)
     if cursor.sees("FIRST") or cursor.sees("AFTER"):
         hint = "leave it out, or write AS SELECT with the columns in their order"
-        raise cursor.unsupported(f"ADD COLUMN .. {cursor.token.keyword}", hint)
+        raise cursor.unsupported_feature(f"ADD COLUMN .. {cursor.token.keyword}", hint)
     return SelectItem(expression, name)
 
 
@@ -221,11 +227,11 @@ def _like(cursor: QueryGrammar) -> TableLike:
 def _rule(cursor: QueryGrammar) -> LikeRule:
     at, merging = cursor.at, cursor.take_any(*_MERGINGS)
     if not merging:
-        raise cursor.unexpected("INCLUDING, EXCLUDING or OVERWRITING")
+        raise cursor.unexpected_token("INCLUDING, EXCLUDING or OVERWRITING")
     known = [name for name, overwritten in _FEATURES.items() if overwritten or merging != "OVERWRITING"]
     feature = cursor.take_any(*known)
     if not feature:
-        raise cursor.unexpected(", ".join(known[:-1]) + f" or {known[-1]}")
+        raise cursor.unexpected_token(", ".join(known[:-1]) + f" or {known[-1]}")
     return LikeRule(merging, feature, at)
 
 
@@ -242,7 +248,7 @@ def _element(cursor: QueryGrammar, body: _Body) -> None:
         _constraint(cursor, body)
     elif cursor.sees("UNIQUE", "("):
         raise cursor.source.error(cursor.at, "UNIQUE is not a constraint of Flink SQL", "leave it out")
-    elif cursor.token.type in (TokenType.WORD, TokenType.QUOTED) and cursor.ahead().keyword in (",", ")"):
+    elif cursor.token.type in (TokenType.WORD, TokenType.QUOTED) and cursor.peek().keyword in (",", ")"):
         body.names.append(cursor.name("a column"))
     else:
         body.columns.append(PlacedColumn(column_declaration(cursor)))
@@ -261,7 +267,7 @@ def _constraint(cursor: QueryGrammar, body: _Body) -> None:
 
 def _not_enforced(cursor: QueryGrammar) -> None:
     if not cursor.take("NOT", "ENFORCED"):
-        raise cursor.unexpected("NOT ENFORCED", "keys are never enforced: write PRIMARY KEY (..) NOT ENFORCED")
+        raise cursor.unexpected_token("NOT ENFORCED", "keys are never enforced: write PRIMARY KEY (..) NOT ENFORCED")
 
 
 def column_declaration(cursor: QueryGrammar, *, placed: bool = False) -> ColumnDeclaration:
@@ -281,7 +287,7 @@ def column_declaration(cursor: QueryGrammar, *, placed: bool = False) -> ColumnD
     said = comment(cursor)
     ends = (",", ")", "FIRST", "AFTER") if placed else (",", ")")
     if cursor.token.type is not TokenType.END and cursor.token.keyword not in ends:
-        raise cursor.unexpected("',' or ')'")
+        raise cursor.unexpected_token("',' or ')'")
     return ColumnDeclaration(name, data_type, primary_key=primary_key, comment=said)
 
 
@@ -328,26 +334,26 @@ def _change(cursor: QueryGrammar) -> Change:
         cursor.expect("TO")
         return RenameColumn(at, column, cursor.name("a column"))
     if cursor.sees("ADD", "PARTITION") or cursor.sees("DROP", "PARTITION"):
-        raise cursor.unsupported(f"ALTER TABLE .. {cursor.token.keyword} PARTITION", "leave it out")
+        raise cursor.unsupported_feature(f"ALTER TABLE .. {cursor.token.keyword} PARTITION", "leave it out")
     if word := cursor.take_any("ADD", "MODIFY"):
-        return _put(cursor, at, modify=word == "MODIFY")
+        return _parse_put_columns(cursor, at, modify=word == "MODIFY")
     if cursor.take("DROP"):
         return _drop_part(cursor, at)
-    raise cursor.unexpected("RENAME, SET, RESET, ADD, MODIFY or DROP")
+    raise cursor.unexpected_token("RENAME, SET, RESET, ADD, MODIFY or DROP")
 
 
-def _put(cursor: QueryGrammar, at: int, *, modify: bool) -> PutColumns:
+def _parse_put_columns(cursor: QueryGrammar, at: int, *, modify: bool) -> PutColumns:
     body = _Body()
     if cursor.sees("("):
-        cursor.parse_enclosed(partial(_parse_placed, cursor, body))
+        cursor.parse_enclosed(partial(_parse_placed_column, cursor, body))
     else:
-        _parse_placed(cursor, body)
+        _parse_placed_column(cursor, body)
     return PutColumns(at, modify, tuple(body.columns), body.primary_key, body.watermark)
 
 
-def _parse_placed(cursor: QueryGrammar, body: _Body) -> None:
+def _parse_placed_column(cursor: QueryGrammar, body: _Body) -> None:
     cursor.take("COLUMN")
-    if cursor.token.keyword in ("WATERMARK", "PRIMARY", "CONSTRAINT", "UNIQUE") and cursor.ahead().keyword != ",":
+    if cursor.token.keyword in ("WATERMARK", "PRIMARY", "CONSTRAINT", "UNIQUE") and cursor.peek().keyword != ",":
         _element(cursor, body)
         return
     column = column_declaration(cursor, placed=True)

@@ -40,7 +40,7 @@ def _absent(at: int) -> UnboundLiteral:
     return UnboundLiteral(at, "NULL", "NULL")
 
 
-def _cast(grammar: FunctionGrammar, at: int, name: str) -> Unbound:
+def _parse_cast(grammar: FunctionGrammar, at: int, name: str) -> Unbound:
     operand = grammar.expression()
     grammar.expect("AS")
     return UnboundCast(at, operand, grammar.cast_type(), name == "TRY_CAST")
@@ -58,7 +58,7 @@ def _extract(grammar: FunctionGrammar, at: int, name: str) -> Unbound:
 
 
 def _trim(grammar: FunctionGrammar, at: int, _name: str) -> Unbound:
-    side = grammar.take_any("BOTH", "LEADING", "TRAILING") if grammar.ahead().keyword not in (")", ",") else ""
+    side = grammar.take_any("BOTH", "LEADING", "TRAILING") if grammar.peek().keyword not in (")", ",") else ""
     characters: tuple[Unbound, ...] = ()
     if side and grammar.take("FROM"):
         operand = grammar.expression()
@@ -67,7 +67,7 @@ def _trim(grammar: FunctionGrammar, at: int, _name: str) -> Unbound:
         if grammar.take("FROM"):
             characters, operand = (operand,), grammar.expression()
         elif side:
-            raise grammar.unexpected("FROM")
+            raise grammar.unexpected_token("FROM")
     return UnboundCall(at, {"LEADING": "LTRIM", "TRAILING": "RTRIM"}.get(side, "BTRIM"), (operand, *characters))
 
 
@@ -130,7 +130,7 @@ def _behaviours(grammar: FunctionGrammar, behaviour: Callable[[], tuple[Unbound,
         grammar.expect("ON")
         on = grammar.take_any("EMPTY", "ERROR")
         if not on:
-            raise grammar.unexpected("EMPTY or ERROR")
+            raise grammar.unexpected_token("EMPTY or ERROR")
         found[on] = given  # type: ignore[assignment]
     return [each for pair in found.values() for each in pair]
 
@@ -170,11 +170,11 @@ def _json_query(grammar: FunctionGrammar, at: int, name: str) -> Unbound:
         if grammar.take("EMPTY"):
             kind = grammar.take_any("ARRAY", "OBJECT")
             if not kind:
-                raise grammar.unexpected("ARRAY or OBJECT")
+                raise grammar.unexpected_token("ARRAY or OBJECT")
             return word(here, f"EMPTY {kind}"), _absent(here)
         found = grammar.take_any("NULL", "ERROR")
         if not found:
-            raise grammar.unexpected("NULL, ERROR, EMPTY ARRAY or EMPTY OBJECT")
+            raise grammar.unexpected_token("NULL, ERROR, EMPTY ARRAY or EMPTY OBJECT")
         return word(here, found), _absent(here)
 
     empty, _, error, _ = _behaviours(grammar, behaviour)
@@ -201,12 +201,12 @@ def _on_null(grammar: FunctionGrammar, default: str) -> UnboundLiteral:
 
 def _entry(grammar: FunctionGrammar) -> tuple[Unbound, Unbound]:
     """``[KEY] key VALUE value`` or ``key : value``."""
-    after = grammar.ahead()
+    after = grammar.peek()
     named = after.type in (TokenType.STRING, TokenType.WORD, TokenType.QUOTED) and after.keyword != "VALUE"
     explicit = named and grammar.take("KEY")
     key = grammar.operand()
     if not grammar.take("VALUE") and (explicit or not grammar.take(":")):
-        raise grammar.unexpected("VALUE")
+        raise grammar.unexpected_token("VALUE")
     return key, grammar.expression()
 
 
@@ -216,13 +216,13 @@ def _json_object(grammar: FunctionGrammar, at: int, name: str) -> Unbound:
     def entry() -> None:
         args.extend(_entry(grammar))
 
-    if not grammar.sees(")") and not (grammar.token.keyword in ("NULL", "ABSENT") and grammar.ahead().keyword == "ON"):
+    if not grammar.sees(")") and not (grammar.token.keyword in ("NULL", "ABSENT") and grammar.peek().keyword == "ON"):
         grammar.parse_list(entry)
     return UnboundCall(at, name, (_on_null(grammar, "NULL"), *args))
 
 
 def _json_array(grammar: FunctionGrammar, at: int, name: str) -> Unbound:
-    empty = grammar.sees(")") or (grammar.token.keyword in ("NULL", "ABSENT") and grammar.ahead().keyword == "ON")
+    empty = grammar.sees(")") or (grammar.token.keyword in ("NULL", "ABSENT") and grammar.peek().keyword == "ON")
     args = () if empty else grammar.parse_list(grammar.expression)
     return UnboundCall(at, name, (_on_null(grammar, "ABSENT"), *args))
 
@@ -235,13 +235,13 @@ def _json_objectagg(grammar: FunctionGrammar, at: int, name: str) -> Unbound:
 def _json_arrayagg(grammar: FunctionGrammar, at: int, name: str) -> Unbound:
     value = grammar.expression()
     if grammar.sees("ORDER", "BY"):
-        raise grammar.unsupported(f"{name} with ORDER BY", "values are in the order of their arrival", at)
+        raise grammar.unsupported_feature(f"{name} with ORDER BY", "values are in the order of their arrival", at)
     return UnboundAggregate(at, name, (_on_null(grammar, "ABSENT"), value))
 
 
 #: By the name of the function.
 READERS: Mapping[str, Reader] = {
-    **dict.fromkeys(("CAST", "TRY_CAST"), _cast),
+    **dict.fromkeys(("CAST", "TRY_CAST"), _parse_cast),
     "EXTRACT": _extract,
     "TRIM": _trim,
     **dict.fromkeys(("SUBSTRING", "SUBSTR"), _substring),

@@ -61,10 +61,10 @@ class Grammar(FunctionGrammar):
 
     def query(self) -> UnboundQuery:
         """A query, up to the first token that does not belong to it."""
-        raise self.unsupported("a query", "write it in a SQL file")
+        raise self.unsupported_feature("a query", "write it in a SQL file")
 
     def _sees_query(self) -> bool:
-        return self.sees("(") and self.ahead().keyword in ("SELECT", "WITH", "VALUES")
+        return self.sees("(") and self.peek().keyword in ("SELECT", "WITH", "VALUES")
 
     def _subquery(self) -> UnboundQuery:
         self.expect("(")
@@ -84,7 +84,7 @@ class Grammar(FunctionGrammar):
 
     def _item(self) -> SelectItem:
         if self.token.type is TokenType.HINT:
-            raise self.unsupported("a hint", "leave it out")
+            raise self.unsupported_feature("a hint", "leave it out")
         if self.sees("*"):
             return SelectItem(Star(self.advance().at), None)
         if self._sees_names_and_star():
@@ -97,8 +97,8 @@ class Grammar(FunctionGrammar):
 
     def _sees_names_and_star(self) -> bool:
         at = 1
-        while self.ahead(at).keyword == ".":
-            if self.ahead(at + 1).keyword == "*":
+        while self.peek(at).keyword == ".":
+            if self.peek(at + 1).keyword == "*":
                 return True
             at += 2
         return False
@@ -127,14 +127,16 @@ class Grammar(FunctionGrammar):
         while True:
             if sign := _COMPARISONS.get(self.token.keyword, ""):
                 self.advance()
-                if self.token.keyword in ("ANY", "SOME", "ALL") and self.ahead().keyword == "(":
-                    raise self.unsupported(f"a query with {self.token.keyword}", "use IN, or join with the query")
+                if self.token.keyword in ("ANY", "SOME", "ALL") and self.peek().keyword == "(":
+                    raise self.unsupported_feature(
+                        f"a query with {self.token.keyword}", "use IN, or join with the query"
+                    )
                 left = UnboundCall(left.at, sign, (left, self._sum()))
             elif self.take("OVERLAPS"):
                 left = UnboundCall(left.at, "OVERLAPS", (left, self._sum()))
             elif self.take("IS"):
                 left = self._test(left)
-            elif self.ahead(int(self.sees("NOT"))).keyword in ("BETWEEN", "IN", "LIKE", "SIMILAR"):
+            elif self.peek(int(self.sees("NOT"))).keyword in ("BETWEEN", "IN", "LIKE", "SIMILAR"):
                 left = self._membership(left, self.take("NOT"))
             else:
                 return left
@@ -149,7 +151,7 @@ class Grammar(FunctionGrammar):
             return UnboundCall(left.at, "IS JSON", (left, UnboundLiteral(left.at, "STRING", kind)), negated)
         value = self.take_any("NULL", "TRUE", "FALSE", "UNKNOWN")
         if not value:
-            raise self.unexpected("NULL, TRUE, FALSE, UNKNOWN, JSON or DISTINCT FROM")
+            raise self.unexpected_token("NULL, TRUE, FALSE, UNKNOWN, JSON or DISTINCT FROM")
         return UnboundCall(left.at, f"IS {value}", (left,), negated)
 
     def _membership(self, left: Unbound, negated: bool) -> Unbound:
@@ -209,11 +211,13 @@ class Grammar(FunctionGrammar):
                 base = UnboundCall(base.at, "[]", (base, self.expression()))
                 self.expect("]")
             elif self.sees("AT", "TIME", "ZONE"):
-                raise self.unsupported("AT TIME ZONE", "write CONVERT_TZ(text, from, to), or set table.local-time-zone")
+                raise self.unsupported_feature(
+                    "AT TIME ZONE", "write CONVERT_TZ(text, from, to), or set table.local-time-zone"
+                )
             elif self.sees(".") and not isinstance(base, UnboundLiteral):
                 self.advance()
                 if self.sees("*"):
-                    raise self.unsupported("'*' of a row that is computed", "name its fields")
+                    raise self.unsupported_feature("'*' of a row that is computed", "name its fields")
                 name = self.name("a field's name")
                 if isinstance(base, UnboundName) and self.sees("("):
                     spaces = tuple(each.text for each in base.parts)
@@ -231,7 +235,7 @@ class Grammar(FunctionGrammar):
             case TokenType.NUMBER | TokenType.STRING | TokenType.BYTES:
                 return UnboundLiteral(self.advance().at, token.type.name, token.text)
             case TokenType.QUOTED:
-                return self._parse_named()
+                return self._parse_name_or_call()
             case TokenType.WORD:
                 return self._word()
         if self._sees_query():
@@ -241,10 +245,10 @@ class Grammar(FunctionGrammar):
             self.expect(")")
             return inner[0] if len(inner) == 1 else UnboundCall(token.at, "ROW", inner)
         hint = "put strings in single quotes and names in backquotes" if token.keyword == '"' else ""
-        raise self.unexpected("an expression", hint)
+        raise self.unexpected_token("an expression", hint)
 
     def _word(self) -> Unbound:
-        token, word, after = self.token, self.token.keyword, self.ahead()
+        token, word, after = self.token, self.token.keyword, self.peek()
         opens = after.keyword == "("
         if word in ("TRUE", "FALSE", "NULL"):
             return UnboundLiteral(self.advance().at, "NULL" if word == "NULL" else "BOOLEAN", word)
@@ -275,15 +279,15 @@ class Grammar(FunctionGrammar):
         if opens and (word not in RESERVED or word in ("LEFT", "RIGHT")):
             return self._call()
         if word in RESERVED - _COLUMNS_TOO:
-            raise self.unexpected("an expression", f"quote it as `{token.shown}` if it is a column")
-        return self._parse_named()
+            raise self.unexpected_token("an expression", f"quote it as `{token.shown}` if it is a column")
+        return self._parse_name_or_call()
 
-    def _parse_named(self) -> Unbound:
+    def _parse_name_or_call(self) -> Unbound:
         name = self.name("a column")
         if not self.sees("("):
             return UnboundName(name.at, (name,))
         if name.text.upper() in AGGREGATES or name.text.upper() in READERS:
-            raise self.unexpected("a column, not a function", "the name of this function is not quoted")
+            raise self.unexpected_token("a column, not a function", "the name of this function is not quoted")
         return UnboundCall(name.at, name.text.upper(), self._arguments())
 
     def _arguments(self) -> tuple[Unbound, ...]:
@@ -301,16 +305,16 @@ class Grammar(FunctionGrammar):
         args = () if star or self.sees(")") else self.parse_list(self.expression)
         nulls = self._nulls()
         if name in AGGREGATES and self.sees("ORDER", "BY"):
-            raise self.unsupported(f"{name} with ORDER BY", "values are in the order of their arrival", at)
+            raise self.unsupported_feature(f"{name} with ORDER BY", "values are in the order of their arrival", at)
         self.expect(")")
         if self.sees("WITHIN", "GROUP"):
-            raise self.unsupported(f"{name} with WITHIN GROUP", "values are in the order of their arrival", at)
+            raise self.unsupported_feature(f"{name} with WITHIN GROUP", "values are in the order of their arrival", at)
         nulls = nulls or self._nulls()
         condition = self._filter() if self.sees("FILTER", "(") else None
         if self.sees("OVER"):
             if condition is not None:
                 hint = f"aggregate a CASE: {name}(CASE WHEN .. THEN .. END) OVER (..)"
-                raise self.unsupported(f"{name} with FILTER and OVER", hint, at)
+                raise self.unsupported_feature(f"{name} with FILTER and OVER", hint, at)
             self.expect("OVER")
             window = self.over_window() if self.sees("(") else self.name("the name of a window")
             return UnboundOver(at, name, args, window, distinct, nulls)
@@ -359,7 +363,7 @@ class Grammar(FunctionGrammar):
         offset = None if self.take("UNBOUNDED") else self._sum()
         way = self.take_any("PRECEDING", "FOLLOWING")
         if not way:
-            raise self.unexpected("PRECEDING or FOLLOWING", "such as ROWS BETWEEN 5 PRECEDING AND CURRENT ROW")
+            raise self.unexpected_token("PRECEDING or FOLLOWING", "such as ROWS BETWEEN 5 PRECEDING AND CURRENT ROW")
         return FrameBound(at, offset, before=way == "PRECEDING")
 
     def _sort_key(self) -> SortKey:
@@ -369,7 +373,7 @@ class Grammar(FunctionGrammar):
         if self.take("NULLS"):
             found = self.take_any("FIRST", "LAST")
             if not found:
-                raise self.unexpected("FIRST or LAST")
+                raise self.unexpected_token("FIRST or LAST")
             nulls_first = found == "FIRST"
         return SortKey(expression, descending, nulls_first)
 
@@ -392,7 +396,7 @@ class Grammar(FunctionGrammar):
     def _interval_unit(self) -> str:
         unit = self.take_any(*_UNITS) or self.take_any(*(unit + "S" for unit in _UNITS)).removesuffix("S")
         if not unit:
-            raise self.unexpected("YEAR, MONTH, DAY, HOUR, MINUTE or SECOND")
+            raise self.unexpected_token("YEAR, MONTH, DAY, HOUR, MINUTE or SECOND")
         if self.sees("("):
             self.parse_enclosed(self.advance)
         return unit
@@ -406,7 +410,7 @@ class Grammar(FunctionGrammar):
             self.expect("THEN")
             args.append(self.expression())
         if not args:
-            raise self.unexpected("WHEN")
+            raise self.unexpected_token("WHEN")
         args += [self.expression()] if self.take("ELSE") else []
         self.expect("END")
         return UnboundCall(at, "CASE", tuple(args))

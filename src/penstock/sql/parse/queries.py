@@ -62,7 +62,7 @@ class QueryGrammar(WindowGrammar):
         if not self.take("WITH"):
             return self._parse_sorting(self._union(self._member()))
         if self.sees("RECURSIVE"):
-            raise self.unsupported("WITH RECURSIVE", "write out the steps")
+            raise self.unsupported_feature("WITH RECURSIVE", "write out the steps")
         return UnboundWith(at, self.parse_list(self._named_query), self._parse_sorting(self._union(self._member())))
 
     def _parse_sorting(self, query: UnboundQuery) -> UnboundQuery:
@@ -87,7 +87,7 @@ class QueryGrammar(WindowGrammar):
 
     def _count(self) -> int:
         if self.token.type is not TokenType.NUMBER or not self.token.text.isdigit():
-            raise self.unexpected("a number of rows")
+            raise self.unexpected_token("a number of rows")
         return int(self.advance().text)
 
     def _named_query(self) -> NamedQuery:
@@ -175,7 +175,7 @@ class QueryGrammar(WindowGrammar):
         self.advance()
         found = self.parse_list(self._hint)
         if not self._sees_hint("*/"):
-            raise self.unexpected("'*/'", "a hint is NAME('key' = 'value')")
+            raise self.unexpected_token("'*/'", "a hint is NAME('key' = 'value')")
         self.advance()
         return found
 
@@ -199,12 +199,12 @@ class QueryGrammar(WindowGrammar):
 
     def _afterwards(self) -> None:
         if self.token.type is TokenType.HINT:
-            raise self.unsupported("a hint", "put the options into the table's WITH clause")
+            raise self.unsupported_feature("a hint", "put the options into the table's WITH clause")
         if self.token.keyword in _AFTERWARDS:
-            raise self.unsupported(*_AFTERWARDS[self.token.keyword])
-        if self.token.keyword in ("PIVOT", "UNPIVOT") and self.ahead().keyword == "(":
+            raise self.unsupported_feature(*_AFTERWARDS[self.token.keyword])
+        if self.token.keyword in ("PIVOT", "UNPIVOT") and self.peek().keyword == "(":
             hint = "aggregate with FILTER (WHERE ..) for each column, or write UNION ALL of a query for each"
-            raise self.unsupported(self.token.keyword, hint)
+            raise self.unsupported_feature(self.token.keyword, hint)
 
     def _grouping(self) -> tuple[tuple[Unbound, ...], ...]:
         """The sets of GROUP BY: the cross product of its elements' sets."""
@@ -219,7 +219,7 @@ class QueryGrammar(WindowGrammar):
         if self.take("GROUPING", "SETS"):
             return tuple(each for sets in self.parse_enclosed(self._grouping_set) for each in sets)
         word = self.token.keyword
-        if word in ("ROLLUP", "CUBE") and self.ahead().keyword == "(":
+        if word in ("ROLLUP", "CUBE") and self.peek().keyword == "(":
             self.advance()
             units = self.parse_enclosed(self._grouping_unit)
             if word == "ROLLUP":
@@ -276,19 +276,19 @@ class QueryGrammar(WindowGrammar):
         if self.take("USING"):
             return UnboundJoin(at, kind, left, right, using=self.parse_enclosed(partial(self.name, "a column")))
         if not self.sees("ON"):
-            raise self.unexpected("ON or USING", "CROSS JOIN has neither")
+            raise self.unexpected_token("ON or USING", "CROSS JOIN has neither")
         self.expect("ON")
         return UnboundJoin(at, kind, left, right, self.expression())
 
     def _table(self) -> UnboundSource:
         at = self.at
-        if self.sees("LATERAL", "(") and self.ahead(2).keyword in _QUERIES:
+        if self.sees("LATERAL", "(") and self.peek(2).keyword in _QUERIES:
             self.expect("LATERAL", "(")
             derived = UnboundDerived(at, self.query(), lateral=True)
             self.expect(")")
             return self._with_alias(derived)
         if self.sees("LATERAL"):
-            raise self.unsupported(
+            raise self.unsupported_feature(
                 "LATERAL",
                 "CROSS JOIN UNNEST(..) expands the array or map of a row; a query in FROM cannot use columns of the "
                 "other table, one in SELECT or WHERE can",
@@ -297,16 +297,16 @@ class QueryGrammar(WindowGrammar):
         if self.take("UNNEST", "("):
             found = self._unnest(at)
         elif self.sees_window_table():
-            found = self.window_table(lambda: self._parse_derived(at))
+            found = self.window_table(lambda: self._parse_derived_table(at))
         elif self.sees("TABLE", "("):
-            raise self.unsupported(f"the table function {self.ahead(2).shown}", "name a table")
+            raise self.unsupported_feature(f"the table function {self.peek(2).shown}", "name a table")
         elif self.take("("):
-            found = self._parse_derived(at)
+            found = self._parse_derived_table(at)
         else:
             found = UnboundTable(at, self.table_name(), hints=self.hints())
         if self.sees("("):
             name = found.table.text if isinstance(found, UnboundTable) else "after a query"
-            raise self.unsupported(
+            raise self.unsupported_feature(
                 f"the table function {name}",
                 "the table functions are UNNEST(..), and TUMBLE, HOP, CUMULATE and SESSION in TABLE(..)",
                 at,
@@ -329,11 +329,11 @@ class QueryGrammar(WindowGrammar):
         """UNNEST, after its opening parenthesis."""
         collection = self.expression()
         if self.sees(","):
-            raise self.unsupported("UNNEST of several collections", "join with UNNEST for each of them")
+            raise self.unsupported_feature("UNNEST of several collections", "join with UNNEST for each of them")
         self.expect(")")
         return UnboundUnnest(at, collection, self.take("WITH", "ORDINALITY"))
 
-    def _parse_derived(self, at: int) -> UnboundSource:
+    def _parse_derived_table(self, at: int) -> UnboundSource:
         """A query or a join, after its opening parenthesis."""
         if self.token.keyword in _QUERIES and not self.sees("TABLE", "("):
             found: UnboundSource = UnboundDerived(at, self.query())

@@ -42,7 +42,7 @@ class SourceText:
         """The error for a column or a field, as its ``role`` says, that is none of those ``known``."""
         return self.schema_error(at, f"there is no {role} '{name}'", suggestion(name, known))
 
-    def unsupported(self, at: int, reason: str, hint: str) -> UnsupportedError:
+    def unsupported_feature(self, at: int, reason: str, hint: str) -> UnsupportedError:
         """The error for a feature at offset ``at`` that only Flink has."""
         return UnsupportedError((self.problem(at, reason, hint),))
 

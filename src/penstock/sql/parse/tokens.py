@@ -145,7 +145,7 @@ def _tokens(source: SourceText, found: re.Match[str], put_in: Callable[[str], st
         case "quoted":
             text = put_in(written[1:-1].replace("``", "`"))
         case "number" if len(written) > _LONGEST_NUMBER:
-            raise source.error(at, f"the number is longer than {_LONGEST_NUMBER} characters", "no type holds it")
+            raise source.error(at, f"the number is longer than {_LONGEST_NUMBER} characters", "no type can hold it")
     yield Token(TokenType(found.lastgroup), text, at, written)
 
 
@@ -156,7 +156,7 @@ def _unescape(source: SourceText, found: re.Match[str], put_in: Callable[[str], 
     assert parts is not None  # noqa: S101 - the token is of this form
     escape = "\\" if parts["escape"] is None else parts["escape"]
     if len(escape) != 1 or re.fullmatch(r"[0-9a-fA-F+\"'\s]", escape):
-        reason = "UESCAPE takes one character, but no digit, letter from A to F, space, quote or '+'"
+        reason = "UESCAPE takes one character other than a digit, a letter from A to F, a space, a quote or '+'"
         raise source.error(found.start() + parts.start("escape") - 1, reason, "such as UESCAPE '!'")
     mark = re.escape(escape)
     special = re.compile(rf"(?P<variable>{_VARIABLE.pattern})|''|{mark}(?P<code>{mark}|[0-9a-fA-F]{{4}})?")
@@ -176,7 +176,7 @@ def _unescape(source: SourceText, found: re.Match[str], put_in: Callable[[str], 
     try:  # two escapes of one character beyond U+FFFF become one
         return text.encode("utf-16", "surrogatepass").decode("utf-16")
     except UnicodeDecodeError:
-        reason = "half of a surrogate pair is alone"
+        reason = "half of a surrogate pair is missing"
         hint = f"characters beyond U+FFFF are two escapes, such as {escape}d83d{escape}de00"
         raise source.error(found.start(), reason, hint) from None
 

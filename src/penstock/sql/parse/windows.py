@@ -27,7 +27,7 @@ class WindowGrammar(Grammar):
     def sees_window_table(self) -> bool:
         """Whether a table of windows comes next, which TABLE(..) may enclose."""
         first = 2 if self.sees("TABLE", "(") else 0
-        return self.ahead(first).keyword in PARAMETERS and self.ahead(first + 1).keyword == "("
+        return self.peek(first).keyword in PARAMETERS and self.peek(first + 1).keyword == "("
 
     def window_table(self, query: Callable[[], UnboundSource]) -> UnboundWindow:
         """A table of windows; ``query`` parses a query after its opening parenthesis, with the closing one."""
@@ -51,7 +51,7 @@ class WindowGrammar(Grammar):
             if position and not self.take(","):
                 break
             parameter, where = parameters[position], self.at
-            if self.ahead().keyword == "=>":
+            if self.peek().keyword == "=>":
                 parameter = self.name("a parameter").text.upper()
                 self.expect("=>")
             if parameter not in parameters:
@@ -68,7 +68,7 @@ class WindowGrammar(Grammar):
                 values[parameter] = self.expression()
         needed = [each for each in parameters if each not in ("DATA", "TIMECOL", "OFFSET") and each not in values]
         if table is None or time is None or needed:
-            raise self.unexpected(f"the parameters {', '.join(parameters)}", _EXAMPLES[function])
+            raise self.unexpected_token(f"the parameters {', '.join(parameters)}", _EXAMPLES[function])
         return UnboundWindow(at, function, table, time, tuple(values.items()), keys)
 
     def _data(self, function: str, query: Callable[[], UnboundSource]) -> tuple[UnboundSource, tuple[Name, ...]]:
@@ -82,12 +82,12 @@ class WindowGrammar(Grammar):
         if not self.sees("PARTITION"):
             return table, ()
         if function != "SESSION":
-            raise self.unsupported(f"PARTITION BY in {function}", "leave it out: GROUP BY says what is grouped")
+            raise self.unsupported_feature(f"PARTITION BY in {function}", "leave it out: GROUP BY says what is grouped")
         self.expect("PARTITION", "BY")
         if self.sees("("):
             return table, self.parse_enclosed(partial(self.name, "a column"))
         found = [self.name("a column")]
-        while self.sees(",") and self.ahead().keyword != "DESCRIPTOR" and self.ahead(2).keyword != "=>":
+        while self.sees(",") and self.peek().keyword != "DESCRIPTOR" and self.peek(2).keyword != "=>":
             self.expect(",")
             found.append(self.name("a column"))
         return table, tuple(found)

@@ -208,7 +208,7 @@ def _ends(session: Session, *topics: str) -> dict[TopicPartition, int]:
     return {tp: found.offset for tp, found in list_offsets(session, tps, LATEST).items() if found}
 
 
-def _expected(flights: pa.Table) -> dict[str, pa.Table]:
+def _compute_expected(flights: pa.Table) -> dict[str, pa.Table]:
     """The rows of each topic, computed without penstock."""
     late = pc.fill_null(pc.greater(flights["dep_delay"], _LATE), False)
     cancelled = pc.is_null(flights["dep_time"])
@@ -234,11 +234,11 @@ def _check(session: Session, flights: pa.Table) -> int:
     reader keeps the last row of each key."""
     print(f"{'topic':<20}{'expected':>10}{'found':>10}{'lost':>8}{'duplicated':>12}")
     wrong = 0
-    for topic, expected in _expected(flights).items():
-        found = _rows(_read(session, topic, expected.schema))
+    for topic, expected in _compute_expected(flights).items():
+        found = _row_tuples(_read_batches(session, topic, expected.schema))
         if topic == _CARRIERS:
             found = iter({row[0]: row for row in found}.values())
-        wanted, seen = Counter(_rows(expected.to_batches())), Counter(found)
+        wanted, seen = Counter(_row_tuples(expected.to_batches())), Counter(found)
         lost, duplicated = (wanted - seen).total(), (seen - wanted).total()
         wrong += lost + duplicated
         print(f"{topic:<20}{wanted.total():>10,}{seen.total():>10,}{lost:>8,}{duplicated:>12,}")
@@ -246,7 +246,7 @@ def _check(session: Session, flights: pa.Table) -> int:
     return 1 if wrong else 0
 
 
-def _read(session: Session, topic: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _read_batches(session: Session, topic: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """All visible records of a topic, decoded, those of a partition in their order."""
     decoder = JsonDecoder(_row_type(schema), JsonOptions())
     for chunk in Fetcher(session, [Range(*tp, 0, end) for tp, end in _ends(session, topic).items() if end]):
@@ -257,7 +257,7 @@ def _read(session: Session, topic: str, schema: pa.Schema) -> Iterator[pa.Record
             yield decoded.rows
 
 
-def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[Any, ...]]:
+def _row_tuples(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[Any, ...]]:
     return (row for batch in batches for row in zip(*(each.to_pylist() for each in batch.columns), strict=True))
 
 

@@ -157,7 +157,7 @@ def _client_listener(security: Security, certificates: Certificates | None) -> d
     if security.sasl:
         jaas = f"{_login_module(security)} required"
         if security.mechanism == "PLAIN":
-            jaas += "".join(f" user_{name}={_quoted(password)}" for name, password in security.users.items())
+            jaas += "".join(f" user_{name}={_quote(password)}" for name, password in security.users.items())
         settings["sasl.enabled.mechanisms"] = security.mechanism
         settings[f"{listener}.{security.mechanism.lower()}.sasl.jaas.config"] = f"{jaas};"
     return settings
@@ -204,24 +204,24 @@ def client_settings(
         if name not in security.users:
             raise ServiceError(f"the cluster has no user '{name}'; it has {', '.join(security.users)}")
         if security.mechanism == "OAUTHBEARER":
-            login = f"unsecuredLoginStringClaim_sub={_quoted(name)}"
+            login = f"unsecuredLoginStringClaim_sub={_quote(name)}"
         else:
-            login = f"username={_quoted(name)} password={_quoted(security.users[name])}"
+            login = f"username={_quote(name)} password={_quote(security.users[name])}"
         jaas = f"{_login_module(security)} required {login};"
         settings |= {"sasl.mechanism": security.mechanism, "sasl.jaas.config": jaas}
     return settings
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def render(settings: Mapping[str, str]) -> str:
     """A Java properties file in Latin-1: backslashes, line ends and all characters beyond ASCII are escaped."""
-    return "".join(f"{_escaped(key)}={_escaped(value)}\n" for key, value in settings.items())
+    return "".join(f"{_escape(key)}={_escape(value)}\n" for key, value in settings.items())
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     units = text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r").encode("utf-16-be")
     pairs: Sequence[int] = [units[i] << 8 | units[i + 1] for i in range(0, len(units), 2)]
     escaped = "".join(chr(unit) if 0x20 <= unit < 0x7F else f"\\u{unit:04x}" for unit in pairs)

@@ -12,7 +12,7 @@ from penstock.errors import ServiceError
 from penstock.machine.class_sharing import SILENT, sharing
 from penstock.machine.java import Java
 from penstock_testing.services.downloads import Progress
-from penstock_testing.services.locks import locked
+from penstock_testing.services.locks import lock_file
 
 _MAKE = "-XX:ArchiveClassesAtExit="
 
@@ -35,7 +35,7 @@ def shared_classes(
     archive = folder / f"java-{java.version}-{zlib.crc32(bytes(java.home)):08x}.jsa"
     if archive.exists():
         return sharing(archive)
-    with locked(archive.with_suffix(".lock"), lambda: progress(f"waiting for another process that prepares {name}")):
+    with lock_file(archive.with_suffix(".lock"), lambda: progress(f"waiting for another process that prepares {name}")):
         if archive.exists():
             return sharing(archive)
         progress(f"preparing {name} for quick starts (once)")

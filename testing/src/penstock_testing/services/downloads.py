@@ -21,7 +21,7 @@ from pathlib import Path
 from penstock.errors import ServiceError
 from penstock.machine.java import Java
 from penstock.machine.packages import spark_jars_folder
-from penstock_testing.services.locks import locked
+from penstock_testing.services.locks import lock_file
 
 #: Called with a short line at each step that takes long.
 Progress = Callable[[str], None]
@@ -67,7 +67,7 @@ class Download:
         if self.intact():
             return
         folder = self.folder
-        with locked(
+        with lock_file(
             folder.with_name(f"{folder.name}.lock"),
             lambda: progress(f"waiting for another process that fetches {self.name}"),
         ):

@@ -121,7 +121,7 @@ class KafkaCluster(Service):
 
     def log(self, node: int = 1) -> Path:
         """The file with a node's warnings and errors."""
-        return self.folder / f"broker-{self._known(node)}.log"
+        return self.folder / f"broker-{self._check_node(node)}.log"
 
     def __repr__(self) -> str:
         return f"KafkaCluster(brokers={self._size}, version='{self.version}', running={sorted(self.processes)})"
@@ -138,13 +138,13 @@ class KafkaCluster(Service):
         _ = self.folder  # raises if the cluster is not started
         return ",".join(f"{HOST}:{port(each)}" for each in self._ports.values())
 
-    def _known(self, node: int) -> int:
+    def _check_node(self, node: int) -> int:
         if node not in self.nodes:
             raise ServiceError(f"the cluster has no node {node}; its nodes are {', '.join(map(str, self.nodes))}")
         return node
 
     def _process(self, node: int) -> Identity:
-        return super()._process(self._known(node))
+        return super()._process(self._check_node(node))
 
     def _title(self, node: int) -> str:
         return f"node {node}"

@@ -12,7 +12,7 @@ from penstock.errors import ServiceError
 
 
 @contextmanager
-def locked(path: Path, waiting: Callable[[], None]) -> Iterator[None]:
+def lock_file(path: Path, waiting: Callable[[], None]) -> Iterator[None]:
     """Locks the file ``path`` against other processes. Calls ``waiting`` once if another process has it.
 
     Raises:

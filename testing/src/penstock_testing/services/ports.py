@@ -33,13 +33,13 @@ def free_ports(*wanted: int) -> list[int]:
 def _any() -> socket.socket:
     for candidate in _candidates():
         with suppress(OSError):
-            return _bound(candidate)
+            return _bind(candidate)
     raise ServiceError("there is no free port; `ss -ltn` shows what takes them")
 
 
 def _asked_for(port: int) -> socket.socket:
     try:
-        return _bound(port, reuse=True)  # ports of connections just closed are free
+        return _bind(port, reuse=True)  # ports of connections just closed are free
     except OSError as error:
         raise ServiceError(
             f"port {port} on {HOST} cannot be used: {error.strerror}; stop the process that listens there "
@@ -47,7 +47,7 @@ def _asked_for(port: int) -> socket.socket:
         ) from error
 
 
-def _bound(port: int, *, reuse: bool = False) -> socket.socket:
+def _bind(port: int, *, reuse: bool = False) -> socket.socket:
     with ExitStack() as stack:
         holder = stack.enter_context(socket.socket())
         holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, reuse)

@@ -89,7 +89,7 @@ class PostgresServer(Server):
             os.chown(password, _NOBODY, _NOBODY)
         data = str(folder / "data")
         made = subprocess.run(
-            _unprivileged([
+            _drop_privileges([
                 str(programs / "initdb"), "-D", data, "-U", self.user, "--pwfile", str(password),
                 "--auth", "scram-sha-256", "--encoding", "UTF8", "--locale", "C", "--no-sync",
             ]),
@@ -107,7 +107,7 @@ class PostgresServer(Server):
             **self.settings,
         }
         options = [part for key, value in settings.items() for part in ("-c", f"{key}={value}")]
-        self._command = _unprivileged([str(programs / "postgres"), "-D", data, *options])
+        self._command = _drop_privileges([str(programs / "postgres"), "-D", data, *options])
 
     def _answers(self, node: int) -> bool:
         # A user that does not exist asks: a server that starts up or shuts down answers 57P03, and one that is ready
@@ -141,7 +141,7 @@ def _find_programs() -> Path:
     return folder
 
 
-def _unprivileged(command: Sequence[str]) -> list[str]:
+def _drop_privileges(command: Sequence[str]) -> list[str]:
     return [sys.executable, "-I", "-S", "-c", _AS_NOBODY, *command] if os.geteuid() == 0 else list(command)
 
 

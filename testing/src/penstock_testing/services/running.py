@@ -21,7 +21,7 @@ from penstock_testing.services.cluster_members import cluster_members
 from penstock_testing.services.downloads import Progress
 from penstock_testing.services.jars import DEFAULT_VERSION
 from penstock_testing.services.kafka import KafkaCluster
-from penstock_testing.services.locks import locked
+from penstock_testing.services.locks import lock_file
 from penstock_testing.services.process import end_all
 from penstock_testing.services.registry import REGISTRY_VERSION, RegistryServer, answers
 from penstock_testing.services.service import Service
@@ -75,7 +75,7 @@ class Background(ABC):
     def _start(cls, service: Service, port: int, version: str, address: Callable[[], str], progress: Progress) -> Self:
         """Starts and detaches ``service``, whose folder is that of ``port``."""
         folder = cls._folder(port)
-        with locked(folder.with_name(f"{port}.lock"), lambda: progress(f"waiting for another start on port {port}")):
+        with lock_file(folder.with_name(f"{port}.lock"), lambda: progress(f"waiting for another start on port {port}")):
             if present := cls._read(folder):
                 raise ServiceError(
                     f"a {cls.command} runs on port {port} already (pid {present.pids}); choose another port with "

@@ -19,7 +19,7 @@ from penstock.formats.avro.datum import DatumReader, DatumWriter, Spans
 from penstock.formats.avro.derived_schema import derive_schema
 from penstock.formats.avro.factory import FORMAT
 from penstock.formats.avro.options import AvroOptions, Encoding
-from penstock.formats.avro.schema import document_of, text_of
+from penstock.formats.avro.schema import format_schema, schema_document
 from penstock.spi import BadRecord, Decoded, formats
 from penstock.types import RowType, arrow_schema, parse_columns
 
@@ -202,7 +202,7 @@ DERIVED = [
 
 @pytest.mark.parametrize(("columns", "legacy", "expected"), DERIVED)
 def test_the_schema_of_a_table(columns: str, legacy: bool, expected: Any) -> None:
-    document = document_of(derive_schema(parse_columns(columns), legacy))
+    document = schema_document(derive_schema(parse_columns(columns), legacy))
     default = {"default": None} if "NOT NULL" not in columns else {}
     assert document == {
         "type": "record",
@@ -215,7 +215,7 @@ def test_the_schema_of_a_table(columns: str, legacy: bool, expected: Any) -> Non
 def test_the_text_of_a_schema_is_that_of_flinks_library() -> None:
     """As Avro 1.12.1 for Java writes it; registries may compare texts."""
     columns = "id BIGINT NOT NULL, `at` DATE, n DECIMAL(5, 2) NOT NULL, r ROW<a STRING NOT NULL> NOT NULL"
-    assert text_of(derive_schema(parse_columns(columns))) == (
+    assert format_schema(derive_schema(parse_columns(columns))) == (
         '{"type":"record","name":"record","namespace":"org.apache.flink.avro.generated","fields":['
         '{"name":"id","type":"long"},'
         '{"name":"at","type":["null",{"type":"int","logicalType":"date"}],"default":null},'
@@ -250,7 +250,7 @@ def test_columns_that_avro_cannot_hold(columns: str, legacy: bool, problem: str)
 
 def test_records_of_the_same_name_and_fields_are_one() -> None:
     columns, row = "a ROW<b ROW<c INT>>, a_b ROW<c INT>", {"a": {"b": {"c": 1}}, "a_b": {"c": 2}}
-    assert text_of(derive_schema(parse_columns(columns))).count('"name":"record_a_b"') == 1
+    assert format_schema(derive_schema(parse_columns(columns))).count('"name":"record_a_b"') == 1
     assert decode(columns, *encode(columns, row)).rows.to_pylist() == [row]
 
 
@@ -414,7 +414,7 @@ def test_slices_of_nested_columns_are_written() -> None:
     whole = batch(columns, *rows)
     encoder = FORMAT.encoder(parse_columns(columns), AvroOptions())
     expected = encoder.encode(whole).to_pylist()
-    schema = json.dumps(document_of(derive_schema(parse_columns(columns))))
+    schema = json.dumps(schema_document(derive_schema(parse_columns(columns))))
     assert expected == [written(schema, {**row, "r": _for_fastavro(row["r"])}) for row in rows]
     assert [encoder.encode(whole.slice(at, 3)).to_pylist() for at in range(18)] == [
         expected[at : at + 3] for at in range(18)

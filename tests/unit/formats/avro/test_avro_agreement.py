@@ -20,7 +20,7 @@ from penstock.formats.avro.datum import DatumReader, DatumWriter, Spans
 from penstock.formats.avro.derived_schema import derive_schema
 from penstock.formats.avro.json_encoding import JsonEncoding
 from penstock.formats.avro.read_reasons import READ_REASONS
-from penstock.formats.avro.schema import document_of, parse
+from penstock.formats.avro.schema import parse, schema_document
 from penstock.loops.record_status import READ
 from penstock.types import (
     BIGINT,
@@ -158,7 +158,7 @@ def read(reader: DatumReader, messages: list[bytes]) -> tuple[pa.RecordBatch, li
 def test_rows_of_any_type_both_ways(table: tuple[RowType, list[Pair]]) -> None:
     row, pairs = table
     schema = derive_schema(row)
-    messages = [written(document_of(schema), raw) for raw, _ in pairs]
+    messages = [written(schema_document(schema), raw) for raw, _ in pairs]
     values = [value for _, value in pairs]
     rows, reasons = read(DatumReader(schema, schema, row), messages)
     assert reasons == [""] * len(messages)
@@ -197,7 +197,7 @@ def read_from_json(text: JsonEncoding, message: bytes) -> bytes:
 @given(tables())
 def test_avro_json_of_rows_of_any_type(table: tuple[RowType, list[Pair]]) -> None:
     row, pairs = table
-    document = document_of(derive_schema(row))
+    document = schema_document(derive_schema(row))
     parsed, text = fastavro.parse_schema(without_logical(document)), JsonEncoding(derive_schema(row))
     for raw, _ in pairs:
         if '"": ' in json.dumps(raw, default=repr):
@@ -304,7 +304,7 @@ def plain_row(kinds: list[DataType]) -> RowType:
 @st.composite
 def resolutions(draw: Callable[..., Any]) -> tuple[RowType, Any, list[Any]]:
     row = plain_row(draw(st.lists(plain_types(), min_size=1, max_size=4)))
-    document = document_of(derive_schema(row))
+    document = schema_document(derive_schema(row))
     writer, values = draw(written_as(document, document["name"]))
     return row, writer, draw(st.lists(values, min_size=1, max_size=4))
 
@@ -331,7 +331,7 @@ def test_resolution_of_two_schemas(case: tuple[RowType, Any, list[Any]]) -> None
     row, document, values = case
     reader, writer = derive_schema(row), parse(json.dumps(document))
     messages = [written(document, value) for value in values]
-    there, here = fastavro.parse_schema(document), fastavro.parse_schema(document_of(reader))
+    there, here = fastavro.parse_schema(document), fastavro.parse_schema(schema_document(reader))
     rows, reasons = read(DatumReader(writer, reader, row), messages)
     for message, found, reason in zip(messages, rows.to_pylist(), reasons, strict=True):
         try:
@@ -373,7 +373,7 @@ def mutated(draw: Callable[..., Any]) -> bytes:
         "r": st.fixed_dictionaries({"f": VALUES["float"], "g": st.lists(VALUES["string"], max_size=2)}),
     }
     value = draw(st.fixed_dictionaries({name: st.none() | inner for name, inner in values.items()}))
-    data = bytearray(written(document_of(derive_schema(MUTATED)), value))
+    data = bytearray(written(schema_document(derive_schema(MUTATED)), value))
     for _ in range(draw(st.integers(1, 3))):
         at = draw(st.integers(0, len(data) - 1))
         change = draw(st.integers(0, 3))
@@ -392,7 +392,7 @@ def mutated(draw: Callable[..., Any]) -> bytes:
 @given(st.lists(st.one_of(mutated(), st.binary(max_size=40)), min_size=1, max_size=5))
 def test_broken_messages_are_refused_as_by_fastavro(messages: list[bytes]) -> None:
     schema = derive_schema(MUTATED)
-    parsed = fastavro.parse_schema(document_of(schema))
+    parsed = fastavro.parse_schema(schema_document(schema))
     rows, reasons = read(DatumReader(schema, schema, MUTATED), messages)
     for message, found, reason in zip(messages, rows.to_pylist(), reasons, strict=True):
         expected, again = outcome(message, parsed)

@@ -17,7 +17,7 @@ from penstock.errors import SchemaError
 from penstock.formats.avro.datum import DatumReader, Spans
 from penstock.formats.avro.factory import FORMAT
 from penstock.formats.avro.options import AvroOptions
-from penstock.formats.avro.schema import Record, parse, text_of
+from penstock.formats.avro.schema import Record, format_schema, parse
 from penstock.loops.record_status import READ
 from penstock.spi import BadRecord, Decoded
 from penstock.types import arrow_schema, parse_columns
@@ -325,7 +325,7 @@ def test_names_stand_for_the_types_that_they_name() -> None:
     columns = "a BYTES, b BYTES, c ROW<d BYTES>, e ARRAY<ROW<d BYTES>>, f ROW<d BYTES>, g STRING"
     decoded = decode(columns, text, written(text, value))
     assert decoded.rows.to_pylist() == [value]
-    assert parse(text_of(parse(text))) == parse(text)
+    assert parse(format_schema(parse(text))) == parse(text)
 
 
 WRITTEN = [

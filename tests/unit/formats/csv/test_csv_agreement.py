@@ -93,5 +93,5 @@ def test_both_paths_write_alike(given: list[dict[str, Any]], options: CsvOptions
 def test_both_paths_agree(given: list[bytes | None], options: CsvOptions) -> None:
     answer = answers(given, options)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(CsvDecoder, "_plain", property(lambda self: False))
+        patch.setattr(CsvDecoder, "_is_plain", property(lambda self: False))
         assert answer == answers(given, options)

@@ -304,7 +304,7 @@ def test_slices_and_other_encodings() -> None:
 
 
 def test_common_records_never_reach_the_exact_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ExactJsonReader, "rows", lambda self, message: pytest.fail(f"exact path for {message!r}"))
+    monkeypatch.setattr(ExactJsonReader, "read_rows", lambda self, message: pytest.fail(f"exact path for {message!r}"))
     columns = (
         "b BOOLEAN, i INT, d DOUBLE, f FLOAT, n DECIMAL(20, 3), s STRING, y BYTES, da DATE, ti TIME(3), ts TIMESTAMP(3)"
     )

@@ -45,7 +45,7 @@ def by_the_exact_path(row: RowType, options: JsonOptions, messages: list[bytes])
     reader, arrow = ExactJsonReader(row, options), arrow_schema(row)
     status = np.array([EXACT if message else NO_ROW for message in messages], np.uint8)
     nothing = pa.RecordBatch.from_arrays([pa.nulls(len(messages), each.type) for each in arrow], schema=arrow)
-    return completed(nothing, status, lambda index: reader.rows(messages[index]))
+    return completed(nothing, status, lambda index: reader.read_rows(messages[index]))
 
 
 def answer(decoded: Decoded) -> tuple[Any, ...]:
@@ -120,7 +120,7 @@ def test_room_is_made_for_any_number_of_elements(sizes: list[int]) -> None:
 
 
 def test_nested_records_never_reach_the_exact_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ExactJsonReader, "rows", lambda self, message: pytest.fail(f"exact path for {message!r}"))
+    monkeypatch.setattr(ExactJsonReader, "read_rows", lambda self, message: pytest.fail(f"exact path for {message!r}"))
     image = '{"id":1,"name":"a\\n","n":1.50,"at":"2024-01-01 00:00:00","ok":true}'
     source = '{"version":"2","name":"dbz","ts_ms":1,"snapshot":false,"db":null,"list":[1,{"a":"\\u00e9"}]}'
     message = f'{{"before":null,"after":{image},"source":{source},"op":"c","ts_ms":1,"transaction":null}}'
@@ -131,14 +131,14 @@ def test_nested_records_never_reach_the_exact_path(monkeypatch: pytest.MonkeyPat
 
 
 def test_names_with_escapes_never_reach_the_exact_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ExactJsonReader, "rows", lambda self, message: pytest.fail(f"exact path for {message!r}"))
+    monkeypatch.setattr(ExactJsonReader, "read_rows", lambda self, message: pytest.fail(f"exact path for {message!r}"))
     row = parse_columns("`größe` INT, r ROW<a INT, `名` STRING>")
     message = b'{"gr\\u00f6\\u00dfe":1,"\\u0072":{"\\u540d":"x","\\u0062":2,"a much longer name that is unknown\\n":3}}'
     assert by_the_loop(row, JsonOptions(), [message]).rows.to_pylist() == [{"größe": 1, "r": {"a": None, "名": "x"}}]
 
 
 def test_long_numbers_never_reach_the_exact_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ExactJsonReader, "rows", lambda self, message: pytest.fail(f"exact path for {message!r}"))
+    monkeypatch.setattr(ExactJsonReader, "read_rows", lambda self, message: pytest.fail(f"exact path for {message!r}"))
     row = parse_columns("i BIGINT, n DECIMAL(38, 3), t DECIMAL(38, 3), s DECIMAL(4, 2)")
     message = b'{"i":9223372036854775807,"n":-12345678901234567890123456789.0125,"t":"1e30","s":1.00000000000000000005}'
     decoded = by_the_loop(row, JsonOptions(), [message])

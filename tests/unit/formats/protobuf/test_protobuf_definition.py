@@ -69,7 +69,7 @@ def test_a_descriptor_file_and_a_proto_file_give_the_same_definition(folder: Pat
     one = bound(message_class_name="shop.orders.Order", descriptor_file=str(descriptors))
     other = bound(message_class_name="shop.orders.Order", proto_file=str(folder / "protos" / "orders.proto"))
     assert one.definition == other.definition
-    names = [each.name for each in FileDescriptorSet.FromString(one.loaded.files).file]
+    names = [each.name for each in FileDescriptorSet.FromString(one.loaded_definition.files).file]
     assert names == ["shop/money.proto", "orders.proto"]
 
 
@@ -103,7 +103,7 @@ NAMES = [
 @pytest.mark.parametrize(("given", "name"), NAMES)
 def test_a_message_is_found_by_its_name_or_that_of_its_java_class(descriptors: Path, given: str, name: str) -> None:
     options = bound(message_class_name=given, descriptor_file=str(descriptors))
-    assert options.loaded.message.full_name == name
+    assert options.loaded_definition.message.full_name == name
     assert options.to_text() == {"message-class-name": given, "descriptor-file": str(descriptors)}
 
 
@@ -137,7 +137,7 @@ def test_imports_are_looked_for_in_the_proto_path(folder: Path) -> None:
     moved = (folder / "protos" / "orders.proto").rename(apart / "orders.proto")
     for path in (f"{folder / 'protos'}", f"{folder / 'protos'};{apart}"):
         options = bound(message_class_name="shop.orders.Order", proto_file=str(moved), proto_path=path)
-        assert options.loaded.name == "shop.orders.Order"
+        assert options.loaded_definition.name == "shop.orders.Order"
     (problem, *_) = problems(message_class_name="shop.orders.Order", proto_file=str(moved))
     assert problem.key == "protobuf.proto-file"
     assert "money.proto" in problem.reason
@@ -159,7 +159,7 @@ def test_errors_of_a_proto_file_name_line_and_column(folder: Path) -> None:
 def test_a_proto_file_with_warnings_alone_compiles(folder: Path) -> None:
     path = folder / "protos" / "unused.proto"
     path.write_text('import "shop/money.proto";\nmessage A { optional int32 x = 1; }\n')
-    assert bound(message_class_name="A", proto_file=str(path)).loaded.name == "A"
+    assert bound(message_class_name="A", proto_file=str(path)).loaded_definition.name == "A"
 
 
 def test_without_the_compiler_the_error_names_the_command_that_installs_it(
@@ -251,7 +251,7 @@ def test_files_may_come_in_any_order_and_extend_one_another(tmp_path: Path) -> N
 
 def test_options_may_be_made_in_python(descriptors: Path) -> None:
     options = ProtobufOptions(message_class_name="shop.Money", descriptor_file=str(descriptors))
-    assert options.loaded.name == "shop.Money"
+    assert options.loaded_definition.name == "shop.Money"
     wrong = ProtobufOptions(message_class_name="shop.Mony", descriptor_file=str(descriptors))
     with pytest.raises(OptionsError, match="did you mean"):
         FORMAT.decoder(parse_columns("cents BIGINT"), wrong)

@@ -10,7 +10,7 @@ from penstock.errors import ServiceError
 from penstock.machine.folders import cache_folder, state_folder
 from penstock.machine.java import Java
 from penstock_testing.services.jars import cached_jars, fetch_jars
-from penstock_testing.services.locks import locked
+from penstock_testing.services.locks import lock_file
 
 VERSION = "4.3.0"
 
@@ -123,9 +123,9 @@ def test_waiting_for_a_lock_is_told(tmp_path: Path) -> None:
     def told() -> None:
         raise Told
 
-    with locked(tmp_path / "lock", told), pytest.raises(Told), locked(tmp_path / "lock", told):
+    with lock_file(tmp_path / "lock", told), pytest.raises(Told), lock_file(tmp_path / "lock", told):
         pass
-    with locked(tmp_path / "lock", told):
+    with lock_file(tmp_path / "lock", told):
         pass
 
 

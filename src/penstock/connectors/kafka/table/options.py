@@ -25,10 +25,10 @@ from penstock.options import (
     OptionSet,
     Properties,
     Rule,
-    accepted,
     choice,
     java_pattern,
     opt,
+    opt_without_effect,
 )
 from penstock.spi import Guarantee
 
@@ -570,7 +570,7 @@ class KafkaSinkOptions(KafkaTableOptions):
         "Counts at the first start: the checkpoint keeps the id.",
         example="orders-enrichment",
     )
-    naming_strategy: NamingStrategy | None = accepted(
+    naming_strategy: NamingStrategy | None = opt_without_effect(
         "sink.transaction-naming-strategy",
         choice(NamingStrategy),
         "a query has one transactional id, so there is nothing to name",

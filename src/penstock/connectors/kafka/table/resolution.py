@@ -17,7 +17,7 @@ from penstock.connectors.kafka.table.options import (
 from penstock.connectors.kafka.table.spec import KafkaTableSpec
 from penstock.errors import OptionsError, Problem, SchemaError, UnsupportedError, nearest
 from penstock.kafka.properties import check, remarks, shown_without_effect, without_effect
-from penstock.options import LIST, Absent, OptionSet, Properties, properties_of, unknown_keys
+from penstock.options import LIST, Absent, OptionSet, Properties, select_properties, unknown_keys
 from penstock.spi import (
     ChangeFormat,
     Column,
@@ -57,7 +57,7 @@ class Resolution:
     def __init__(self, table: TableDefinition, *, writes: bool):
         self.table = table
         self.writes = writes
-        self.origin = table.origin if table.origin.of("") else replace(table.origin, name=f"table '{table.name}'")
+        self.origin = table.origin if table.origin.locate("") else replace(table.origin, name=f"table '{table.name}'")
         self.given = dict(table.options)
         self.problems: list[Problem] = []
         self.unsupported: list[Problem] = []
@@ -116,7 +116,7 @@ class Resolution:
 
     def problem(self, reason: str, key: str = "", hint: str = "") -> None:
         """Add a problem of an option, or of the whole table."""
-        self.problems.append(Problem(reason, key, self.origin.of(key), hint))
+        self.problems.append(Problem(reason, key, self.origin.locate(key), hint))
 
     # --- options ---------------------------------------------------------------------------------------------
 
@@ -126,10 +126,10 @@ class Resolution:
             self.notes.append("'sink.semantic' is deprecated; write 'sink.delivery-guarantee'")
 
     def _options(self, cls: type[_Options]) -> _Options | None:
-        properties = properties_of(self.given)
+        properties = select_properties(self.given)
         for each in check(dict(properties)):
             key = f"properties.{each.key}"
-            self.problems.append(replace(each, key=key, where=each.where or self.origin.of(key)))
+            self.problems.append(replace(each, key=key, where=each.where or self.origin.locate(key)))
         remarked, others = remarks(dict(properties)), without_effect(dict(properties))
         self.notes += [f"'properties.{name}' has no effect: {why}" for name, why in remarked]
         if others:
@@ -138,7 +138,7 @@ class Resolution:
         properties = tuple((name, value) for name, value in properties if name not in unused)
         given = dict(self.given)
         if self.table.surface is Surface.BUILDER:
-            for option in cls.declared().values():
+            for option in cls.declared_options().values():
                 if option.key in cls.builder_defaults and given.keys().isdisjoint(option.all_keys):
                     given[option.key] = cls.builder_defaults[option.key]
         try:
@@ -226,7 +226,7 @@ class Resolution:
         try:
             build(schema, spec.options)
         except SchemaError as error:
-            where = self.origin.of("")
+            where = self.origin.locate("")
             self.problems += [
                 replace(each, where=", ".join(filter(None, (where, each.where)))) for each in error.problems
             ]
@@ -327,4 +327,4 @@ class Resolution:
             self.notes.append(f"the {part} of a message is '{key}': it does not contain {', '.join(columns)}")
 
     def _column_problem(self, column: str, reason: str, hint: str) -> None:
-        self.problems.append(Problem(reason, where=f"{self.origin.of('')}, column '{column}'", hint=hint))
+        self.problems.append(Problem(reason, where=f"{self.origin.locate('')}, column '{column}'", hint=hint))

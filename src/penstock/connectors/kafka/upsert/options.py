@@ -22,7 +22,7 @@ from penstock.connectors.kafka.table.options import (
 )
 from penstock.errors import Problem
 from penstock.kafka.partitions import TopicPartition
-from penstock.options import DURATION, INTEGER, OptionSet, Properties, Rule, opt, same
+from penstock.options import DURATION, INTEGER, OptionSet, Properties, Rule, opt, opt_like
 from penstock.spi import Guarantee
 
 _Options = TypeVar("_Options", bound=KafkaTableOptions)
@@ -34,21 +34,21 @@ _ROWS, _INTERVAL = "sink.buffer-flush.max-rows", "sink.buffer-flush.interval"
 class UpsertKafkaTableOptions(OptionSet):
     """Options of both reading and writing. ``properties`` are Kafka's own, with the prefix ``properties.``."""
 
-    bootstrap_servers: str = same(KafkaTableOptions, "bootstrap_servers")
-    topic: tuple[str, ...] = same(KafkaTableOptions, "topic")
-    topic_pattern: str | None = same(KafkaTableOptions, "topic_pattern")
-    key_format: str = same(
+    bootstrap_servers: str = opt_like(KafkaTableOptions, "bootstrap_servers")
+    topic: tuple[str, ...] = opt_like(KafkaTableOptions, "topic")
+    topic_pattern: str | None = opt_like(KafkaTableOptions, "topic_pattern")
+    key_format: str = opt_like(
         KafkaTableOptions,
         "key_format",
         required=True,
         doc="Format of a message's key, which is made of the columns of PRIMARY KEY in the order in which it names "
         "them. Not a format of changes.",
     )
-    value_format: str = same(
+    value_format: str = opt_like(
         KafkaTableOptions, "value_format", aliases=(), doc="Format of a message's value. Not a format of changes."
     )
-    key_fields_prefix: str = same(KafkaTableOptions, "key_fields_prefix")
-    value_fields_include: FieldsInclude = same(KafkaTableOptions, "value_fields_include")
+    key_fields_prefix: str = opt_like(KafkaTableOptions, "key_fields_prefix")
+    value_fields_include: FieldsInclude = opt_like(KafkaTableOptions, "value_fields_include")
     properties: Properties = field(default=(), repr=False)
 
     rules: ClassVar[tuple[Rule, ...]] = TABLE_RULES
@@ -68,28 +68,28 @@ class UpsertKafkaTableOptions(OptionSet):
 class UpsertKafkaSourceOptions(UpsertKafkaTableOptions):
     """Options of reading."""
 
-    group_id: str | None = same(
+    group_id: str | None = opt_like(
         KafkaSourceOptions, "group_id", doc="Consumer group whose offsets are committed with every batch."
     )
-    bounded_mode: BoundedMode = same(KafkaSourceOptions, "bounded_mode")
-    bounded_offsets: PartitionOffsets = same(KafkaSourceOptions, "bounded_offsets")
-    bounded_timestamp: int | None = same(KafkaSourceOptions, "bounded_timestamp")
-    bounded_streaming: bool = same(KafkaSourceOptions, "bounded_streaming")
-    partitions: tuple[TopicPartition, ...] = same(KafkaSourceOptions, "partitions")
-    discovery_interval: timedelta = same(KafkaSourceOptions, "discovery_interval", default_text="")
-    check_duplicated_group_id: bool = same(KafkaSourceOptions, "check_duplicated_group_id")
-    fail_on_data_loss: bool = same(KafkaSourceOptions, "fail_on_data_loss")
-    ignore_errors: bool = same(KafkaSourceOptions, "ignore_errors")
-    dead_letter_topic: str | None = same(KafkaSourceOptions, "dead_letter_topic")
-    parallelism: int | None = same(KafkaSourceOptions, "parallelism")
-    max_records_per_trigger: int = same(KafkaSourceOptions, "max_records_per_trigger")
-    max_records_per_second: int | None = same(KafkaSourceOptions, "max_records_per_second")
-    min_records_per_trigger: int | None = same(KafkaSourceOptions, "min_records_per_trigger")
-    max_trigger_delay: timedelta = same(KafkaSourceOptions, "max_trigger_delay")
-    commit_offsets: bool | None = same(KafkaSourceOptions, "commit_offsets")
-    consumer_metrics: bool = same(KafkaSourceOptions, "consumer_metrics")
-    auto_commit: bool = same(KafkaSourceOptions, "auto_commit")
-    auto_commit_interval: timedelta = same(KafkaSourceOptions, "auto_commit_interval")
+    bounded_mode: BoundedMode = opt_like(KafkaSourceOptions, "bounded_mode")
+    bounded_offsets: PartitionOffsets = opt_like(KafkaSourceOptions, "bounded_offsets")
+    bounded_timestamp: int | None = opt_like(KafkaSourceOptions, "bounded_timestamp")
+    bounded_streaming: bool = opt_like(KafkaSourceOptions, "bounded_streaming")
+    partitions: tuple[TopicPartition, ...] = opt_like(KafkaSourceOptions, "partitions")
+    discovery_interval: timedelta = opt_like(KafkaSourceOptions, "discovery_interval", default_text="")
+    check_duplicated_group_id: bool = opt_like(KafkaSourceOptions, "check_duplicated_group_id")
+    fail_on_data_loss: bool = opt_like(KafkaSourceOptions, "fail_on_data_loss")
+    ignore_errors: bool = opt_like(KafkaSourceOptions, "ignore_errors")
+    dead_letter_topic: str | None = opt_like(KafkaSourceOptions, "dead_letter_topic")
+    parallelism: int | None = opt_like(KafkaSourceOptions, "parallelism")
+    max_records_per_trigger: int = opt_like(KafkaSourceOptions, "max_records_per_trigger")
+    max_records_per_second: int | None = opt_like(KafkaSourceOptions, "max_records_per_second")
+    min_records_per_trigger: int | None = opt_like(KafkaSourceOptions, "min_records_per_trigger")
+    max_trigger_delay: timedelta = opt_like(KafkaSourceOptions, "max_trigger_delay")
+    commit_offsets: bool | None = opt_like(KafkaSourceOptions, "commit_offsets")
+    consumer_metrics: bool = opt_like(KafkaSourceOptions, "consumer_metrics")
+    auto_commit: bool = opt_like(KafkaSourceOptions, "auto_commit")
+    auto_commit_interval: timedelta = opt_like(KafkaSourceOptions, "auto_commit_interval")
 
     rules = (*TABLE_RULES, *READING_RULES)
 
@@ -108,10 +108,10 @@ def _buffer(options: UpsertKafkaSinkOptions) -> Iterator[Problem]:
 class UpsertKafkaSinkOptions(UpsertKafkaTableOptions):
     """Options of writing."""
 
-    guarantee: Guarantee = same(KafkaSinkOptions, "guarantee", aliases=(), default_text="")
-    transactional_id_prefix: str | None = same(KafkaSinkOptions, "transactional_id_prefix")
-    naming_strategy: NamingStrategy | None = same(KafkaSinkOptions, "naming_strategy")
-    parallelism: int | None = same(KafkaSinkOptions, "parallelism")
+    guarantee: Guarantee = opt_like(KafkaSinkOptions, "guarantee", aliases=(), default_text="")
+    transactional_id_prefix: str | None = opt_like(KafkaSinkOptions, "transactional_id_prefix")
+    naming_strategy: NamingStrategy | None = opt_like(KafkaSinkOptions, "naming_strategy")
+    parallelism: int | None = opt_like(KafkaSinkOptions, "parallelism")
     buffer_rows: int = opt(
         _ROWS,
         INTEGER,
@@ -129,6 +129,6 @@ class UpsertKafkaSinkOptions(UpsertKafkaTableOptions):
         "'execution.checkpointing.interval' begins, ends with nothing held back.",
         example="1 s",
     )
-    producer_metrics: bool = same(KafkaSinkOptions, "producer_metrics")
+    producer_metrics: bool = opt_like(KafkaSinkOptions, "producer_metrics")
 
     rules = (*TABLE_RULES, *WRITING_RULES, _buffer)

@@ -24,7 +24,7 @@ from penstock.datastream.connectors.kafka.offsets import (
     KafkaTopicPartition,
 )
 from penstock.datastream.connectors.kafka.source import KafkaSource
-from penstock.datastream.function_chain import Step
+from penstock.datastream.function_steps import Step
 from penstock.java_gateway import without_java
 from penstock.spi import TableDefinition
 

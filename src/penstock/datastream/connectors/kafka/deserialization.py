@@ -11,7 +11,7 @@ from penstock.common import DeserializationSchema, TypeInformation, Types
 from penstock.common.arrow_functions import ArrowFunction
 from penstock.common.serialization import FormatDeserializationSchema
 from penstock.datastream.connectors.kafka.records import RECORD, ConsumerRecord
-from penstock.datastream.function_chain import Step
+from penstock.datastream.function_steps import Step
 from penstock.datastream.functions import Function, RuntimeContext
 from penstock.errors import Problem, RecordError, UnsupportedError
 

@@ -17,7 +17,7 @@ from penstock.datastream.connectors.kafka.serialization import (
 )
 from penstock.datastream.connectors.kafka.sink import KafkaSink
 from penstock.datastream.connectors.kafka.typed import TypeInformationKeyValueSerializationSchema
-from penstock.datastream.function_chain import Step
+from penstock.datastream.function_steps import Step
 from penstock.errors import OptionsError, Problem
 from penstock.java_gateway import without_java
 from penstock.spi import TableDefinition

@@ -73,7 +73,12 @@ class RecordInfo(RowTypeInfo, OwnReading):
         topics, partitions, offsets, timestamps, types, keys, values, headers, epochs = columns
         millis = [each // 1000 for each in timestamps.cast(pa.int64()).to_pylist()]
         pairs = [tuple((each["key"], each["value"]) for each in found or ()) for found in headers.to_pylist()]
-        fields = (*map(listed, (topics, partitions, offsets)), millis, *map(listed, (types, keys, values)), pairs)
+        fields = (
+            *map(listed, (topics, partitions, offsets)),
+            millis,
+            *map(listed, (types, keys, values)),
+            pairs,
+        )
         return [ConsumerRecord(*each) for each in zip(*fields, listed(epochs), strict=True)]
 
 

@@ -24,7 +24,7 @@ from penstock.datastream.connectors.kafka.records import (
     header_rows,
     info_of,
 )
-from penstock.datastream.function_chain import Step
+from penstock.datastream.function_steps import Step
 from penstock.datastream.functions import Function, RuntimeContext
 from penstock.datastream.values import read_rows, rows_of
 from penstock.errors import OptionsError, Problem, RecordError, UnsupportedError

@@ -19,7 +19,7 @@ from penstock.datastream.connectors.kafka.serialization import (
     write_steps,
     written_info,
 )
-from penstock.datastream.function_chain import Step
+from penstock.datastream.function_steps import Step
 from penstock.datastream.tables import built_table, format_options, prefixed
 from penstock.errors import OptionsError, Problem, SchemaError, UnsupportedError
 from penstock.spi import TableDefinition

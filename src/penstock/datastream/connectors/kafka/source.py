@@ -26,7 +26,7 @@ from penstock.datastream.connectors.kafka.offsets import (
     OwnOffsetsInitializer,
 )
 from penstock.datastream.connectors.kafka.records import RECORD, RECORD_COLUMNS
-from penstock.datastream.function_chain import Step
+from penstock.datastream.function_steps import Step
 from penstock.datastream.tables import built_table, format_options, prefixed
 from penstock.errors import OptionsError, Problem, UnsupportedError
 from penstock.spi import TableDefinition

@@ -120,7 +120,9 @@ def aggregate(
     UnsupportedError for a function that only Flink has."""
     name = given.name
     if name not in FUNCTIONS:
-        raise source.unsupported(given.at, f"aggregate {name} is not supported", f"there are {', '.join(FUNCTIONS)}")
+        raise source.unsupported_feature(
+            given.at, f"aggregate {name} is not supported", f"there are {', '.join(FUNCTIONS)}"
+        )
     if name in JSON_AGGREGATES:
         return _json(given, args, condition, source)
     if name == "PERCENTILE":
@@ -169,9 +171,13 @@ def _separator(
 def _counts_nulls(given: UnboundAggregate, source: SourceText) -> bool:
     """Whether values that are null count."""
     if given.nulls == "RESPECT" and given.name not in _WITH_NULLS:
-        raise source.unsupported(given.at, f"{given.name} with RESPECT NULLS is not supported", "it ignores NULL")
+        raise source.unsupported_feature(
+            given.at, f"{given.name} with RESPECT NULLS is not supported", "it ignores NULL"
+        )
     if given.nulls == "IGNORE" and given.name == "SINGLE_VALUE":
-        raise source.unsupported(given.at, "SINGLE_VALUE with IGNORE NULLS is not supported", "filter with WHERE")
+        raise source.unsupported_feature(
+            given.at, "SINGLE_VALUE with IGNORE NULLS is not supported", "filter with WHERE"
+        )
     return given.name in _WITH_NULLS and given.nulls != "IGNORE"
 
 
@@ -276,24 +282,24 @@ def _variance(
     result = _result("AVG", argument.type).with_nullability(True)
     value = coerce(argument, DOUBLE if isinstance(result, DecimalType) else result)
 
-    def computed(sign: str, left: Expression, right: Expression) -> Expression:
+    def combine(sign: str, left: Expression, right: Expression) -> Expression:
         return arithmetic(UnboundCall(given.at, sign, (given.args[0], given.args[0])), (left, right), source)
 
-    def summed(each: Expression) -> Expression:
+    def make_sum(each: Expression) -> Expression:
         kind = _result("SUM", each.type).with_nullability(True)
         return Aggregate("SUM", given.distinct, argument=each, filter=condition, type=kind, place=place)
 
-    total = summed(value)
+    total = make_sum(value)
     number: Expression = Aggregate(
         "COUNT", given.distinct, argument=value, filter=condition, type=BIGINT.with_nullability(False), place=place
     )
-    of_mean = computed("/", computed("*", total, total), number)
+    of_mean = combine("/", combine("*", total, total), number)
     divisor = number
     if sample:
         zero = Literal(0, type=BIGINT.with_nullability(False))
         one = Literal(1, type=BIGINT.with_nullability(False))
-        divisor = Call("NULLIF", (computed("-", number, one), zero), type=BIGINT, place=place)
-    found = computed("/", computed("-", summed(computed("*", value, value)), of_mean), divisor)
+        divisor = Call("NULLIF", (combine("-", number, one), zero), type=BIGINT, place=place)
+    found = combine("/", combine("-", make_sum(combine("*", value, value)), of_mean), divisor)
     if root_of:
         found = Call("SQRT", (coerce(found, DOUBLE),), type=DOUBLE, place=place)
     return coerce(found, result)

@@ -31,10 +31,10 @@ class ExpressionBinder(Protocol):
     def string(self, given: Unbound, function: str) -> Expression:
         """An argument of ``function`` that is a STRING."""
 
-    def one_of(self, given: Unbound, units: Collection[str]) -> str:
+    def read_unit(self, given: Unbound, units: Collection[str]) -> str:
         """The unit that a literal names."""
 
-    def bind_alike(self, given: Sequence[Unbound]) -> tuple[DataType, list[Expression]]:
+    def bind_to_common_type(self, given: Sequence[Unbound]) -> tuple[DataType, list[Expression]]:
         """The common type of values, nullable if one of them is, and the values in that type."""
 
     def make_call(

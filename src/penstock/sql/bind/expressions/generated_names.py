@@ -19,7 +19,7 @@ def free_name(wanted: str, taken: Container[str]) -> str:
     return name
 
 
-def name_of(expression: Expression) -> str:
+def generate_name(expression: Expression) -> str:
     """A name for a column with the value of ``expression``: that of the column if it is one, else its text behind a
     dollar. State is found again by it, so it says what is computed, and not where it is written."""
     if isinstance(expression, ColumnRef):

@@ -77,4 +77,4 @@ def check_key(key: Expression, at: int, source: SourceText) -> None:
         return
     name = found.kind.name
     hint = f"GROUP BY {name}(..), and compute with {name}_START(..) in SELECT"
-    raise source.unsupported(at, "a window inside another expression of GROUP BY is not supported", hint)
+    raise source.unsupported_feature(at, "a window inside another expression of GROUP BY is not supported", hint)

@@ -106,7 +106,7 @@ class OverBinder:
             return self._number(given, window)
         if self.batch and given.distinct and given.name in ("FIRST_VALUE", "LAST_VALUE"):
             reason = f"{given.name}(DISTINCT ..) with OVER is not supported in batch mode, as in Flink"
-            raise self.source.unsupported(given.at, reason, "leave DISTINCT out")
+            raise self.source.unsupported_feature(given.at, reason, "leave DISTINCT out")
         bound = self.window(window, given.name)
         call = UnboundAggregate(given.at, given.name, given.args, given.distinct, None, given.nulls)
         args = [self.bind(each) for each in given.args]
@@ -116,7 +116,7 @@ class OverBinder:
     def window(self, given: OverWindow, function: str) -> BoundWindow:
         """The window of a function."""
         if function in RANKINGS and given.frame is not None:
-            hint = f"leave {'ROWS' if given.frame.rows else 'RANGE'} out: {function} is of whole partitions"
+            hint = f"leave {'ROWS' if given.frame.rows else 'RANGE'} out: {function} works on whole partitions"
             raise self.source.error(given.frame.at, f"ROW/RANGE is not allowed with {function}", hint)
         partition = tuple(self.bind(each) for each in given.partition)
         order = tuple(self.bind(each.expression) for each in given.order)
@@ -134,10 +134,10 @@ class OverBinder:
         name, place = given.name, self.source.at(given.at)
         if name in _OF_WHOLE and not self.batch:
             hint = "set 'execution.runtime-mode' to 'BATCH'" + (", or use LAG" if name == "LEAD" else "")
-            raise self.source.unsupported(given.at, f"{name} is not supported in streams", hint)
+            raise self.source.unsupported_feature(given.at, f"{name} is not supported in streams", hint)
         if given.distinct or given.nulls:
             reason = f"{name} with {'DISTINCT' if given.distinct else f'{given.nulls} NULLS'} is not supported"
-            raise self.source.unsupported(given.at, reason, "leave it out")
+            raise self.source.unsupported_feature(given.at, reason, "leave it out")
         if not window.order:
             raise self.source.error(given.at, f"{name} needs ORDER BY in its window", "write OVER (ORDER BY ..)")
         bound = self.window(window, name)

@@ -28,7 +28,7 @@ class NamedTable:
     merged: frozenset[str] = frozenset()
 
     @property
-    def own(self) -> Mapping[str, Expression]:
+    def unqualified_columns(self) -> Mapping[str, Expression]:
         """The columns that need no qualifier."""
         return {name: value for name, value in self.columns.items() if name not in self.merged}
 
@@ -79,7 +79,7 @@ class Names:
     def column(self, name: Name) -> Expression:
         """The column of a name without a qualifier. Raises SchemaError unless there is one."""
         for tables in (self.named_tables, *self.outer):
-            found = [each.columns[name.text] for each in tables if name.text in each.own]
+            found = [each.columns[name.text] for each in tables if name.text in each.unqualified_columns]
             if len(found) == 1:
                 return found[0]
             if found:
@@ -105,7 +105,7 @@ class Names:
         """A field of a row."""
         if not isinstance(base.type, RowType):
             hint = "JSON_VALUE(column, '$.name') reads JSON text" if isinstance(base.type, StringType) else ""
-            raise self.source.error(name.at, f"{base.type.text()} has no fields, so not '{name.text}'", hint)
+            raise self.source.error(name.at, f"{base.type.text()} has no fields, and so no '{name.text}'", hint)
         found = base.type.field(name.text)
         if found is None:
             raise self.source.not_found(name.at, "field", name.text, base.type.names)
@@ -116,4 +116,4 @@ class Names:
         return self.source.error(given.at, reason, hint)
 
     def _correlated_error(self, name: Name) -> DefinitionError:
-        return self.source.unsupported(name.at, *CORRELATED)
+        return self.source.unsupported_feature(name.at, *CORRELATED)

@@ -85,7 +85,7 @@ class Scope(Names):
     #: Binds queries that are values, where there may be any.
     query: Callable[[UnboundSubquery, Scope], Expression] | None = None
 
-    def within(self, clause: str) -> Scope:
+    def for_clause(self, clause: str) -> Scope:
         """The scope of a clause that has no aggregates."""
         return replace(self, grouping=Grouping.NONE, clause=clause, ranking=False)
 
@@ -109,7 +109,7 @@ class Scope(Names):
             case UnboundSubquery():
                 if self.query is None:
                     reason = f"a query in an expression is not supported {self.clause}"
-                    raise self.source.unsupported(given.at, reason, "write it in SELECT, WHERE or HAVING")
+                    raise self.source.unsupported_feature(given.at, reason, "write it in SELECT, WHERE or HAVING")
                 return self.query(given, self)
         raise self._error(given, "'*' is not an expression", "it may only be alone in a select list")
 
@@ -146,7 +146,7 @@ class Scope(Names):
         if self.grouping is Grouping.NONE:
             hint = "filter groups with HAVING" if self.clause == "in WHERE" else "aggregate in a separate query"
             raise self._error(given, f"aggregate {given.name} cannot be used {self.clause}", hint)
-        inner = self.within("in an aggregate")
+        inner = self.for_clause("in an aggregate")
         of = special_functions.of_document if given.name in JSON_AGGREGATES else Scope.bind
         args = [of(inner, each) for each in given.args]
         condition = inner.condition(given.filter, "the condition of FILTER") if given.filter else None
@@ -207,7 +207,7 @@ class Scope(Names):
             if self.grouping is Grouping.NONE:
                 raise self._error(call, f"GROUP_ID() cannot be used {self.clause}", "select it beside GROUP BY")
             return GroupId(type=BIGINT.with_nullability(False), place=self.source.at(call.at))
-        inner = self.within("in GROUPING")
+        inner = self.for_clause("in GROUPING")
         args = tuple(inner.bind(each) for each in call.args)
         return GroupingBits(args, type=BIGINT.with_nullability(False), place=self.source.at(call.at))
 
@@ -222,12 +222,12 @@ class Scope(Names):
     def _case(self, call: UnboundCall) -> Expression:
         pairs = len(call.args) // 2
         conditions = [self.condition(when, "a condition after WHEN") for when in call.args[: 2 * pairs : 2]]
-        common, values = self.bind_alike((*call.args[1::2], *call.args[2 * pairs :]))
+        common, values = self.bind_to_common_type((*call.args[1::2], *call.args[2 * pairs :]))
         args = [each for pair in zip(conditions, values, strict=False) for each in pair] + values[pairs:]
         nullable = len(call.args) == 2 * pairs or common.nullable
         return self.make_call(call, "CASE", args, common.with_nullability(nullable))
 
-    def bind_alike(
+    def bind_to_common_type(
         self, given: Sequence[Unbound], merge: Callable[[tuple[DataType, ...]], DataType | None] = common_type
     ) -> tuple[DataType, list[Expression]]:
         """The type that ``merge`` gives values, nullable if one of them is, and the values in that type."""
@@ -301,14 +301,14 @@ class Scope(Names):
             known = [*known_functions(), *self.user_functions.names()]
             hint = nearest(call.name, known) or "define it, or use a built-in one"
             return self._error(call, f"there is no function {call.name}", hint)
-        return self.source.unsupported(call.at, f"{reason} is not supported", hint)
+        return self.source.unsupported_feature(call.at, f"{reason} is not supported", hint)
 
     def _refusal(self, name: str, at: int) -> DefinitionError:
         """The error for a function that only Flink has."""
         reason, _, hint = missing()[name].partition("; ")
-        return self.source.unsupported(at, f"function {name} is not supported: {reason}", hint)
+        return self.source.unsupported_feature(at, f"function {name} is not supported: {reason}", hint)
 
-    def one_of(self, given: Unbound, units: Collection[str]) -> str:
+    def read_unit(self, given: Unbound, units: Collection[str]) -> str:
         """The unit that a literal names."""
         unit = given.text if isinstance(given, UnboundLiteral) else ""
         if unit not in units:
@@ -396,7 +396,7 @@ class Scope(Names):
                     )
                 index, found = coerce(index, key), value
             case _:
-                raise self._error(call, f"{base.type.text()} has no elements", "only ARRAY and MAP have")
+                raise self._error(call, f"{base.type.text()} has no elements", "only ARRAY and MAP have elements")
         return self.make_call(call, "ITEM", (base, index), found.with_nullability(True))
 
     def _concat(self, call: UnboundCall) -> Expression:
@@ -406,7 +406,7 @@ class Scope(Names):
         return self.make_call(call, "CONCAT_WS" if separated else "CONCAT", args, STRING.with_nullability(nullable))
 
     def _coalesce(self, call: UnboundCall) -> Expression:
-        common, values = self.bind_alike(call.args, merged_type)
+        common, values = self.bind_to_common_type(call.args, merged_type)
         nullable = all(value.type.nullable for value in values)
         return self.make_call(call, "COALESCE", values, common.with_nullability(nullable))
 
@@ -421,7 +421,7 @@ class Scope(Names):
 
     def _if(self, call: UnboundCall) -> Expression:
         condition = self.condition(call.args[0], "the first argument of IF")
-        common, values = self.bind_alike(call.args[1:])
+        common, values = self.bind_to_common_type(call.args[1:])
         return self.make_call(call, "IF", (condition, *values), common)
 
     def _round(self, call: UnboundCall) -> Expression:
@@ -483,7 +483,7 @@ class Scope(Names):
         return self.make_call(call, "MAP", pairs, MapType(key, value, nullable=False))
 
     def _elements(self, call: UnboundCall, given: Sequence[Unbound]) -> tuple[DataType, list[Expression]]:
-        common, values = self.bind_alike(given)
+        common, values = self.bind_to_common_type(given)
         if isinstance(common, NullType):
             raise self._error(call, *UNTYPED_NULL)
         return common, values

@@ -60,7 +60,7 @@ def _columns(item: SelectItem, scope: Scope, index: int) -> list[Selected]:
 def _star(given: Star, scope: Scope) -> list[tuple[str, Expression]]:
     """The columns that a star means."""
     if not given.parts:
-        columns = [each for table in scope.named_tables for each in table.own.items()]
+        columns = [each for table in scope.named_tables for each in table.unqualified_columns.items()]
         if not columns:
             raise scope.source.error(given.at, "'*' means the columns of FROM", "name a table in FROM")
         return columns

@@ -72,7 +72,7 @@ def _nullable(args: Sequence[Expression]) -> bool:
 
 def greatest(scope: ExpressionBinder, given: UnboundCall) -> Expression:
     """``GREATEST`` and ``LEAST``: null if one of the values is."""
-    common, values = scope.bind_alike(given.args)
+    common, values = scope.bind_to_common_type(given.args)
     if isinstance(common, ArrayType | MapType | RowType):
         raise scope.source.error(given.at, f"{given.name} does not compare {common.text()}", "compare parts of them")
     return _make_call(scope, given, values, common.with_nullability(_nullable(values)))
@@ -98,7 +98,7 @@ def current_database(scope: ExpressionBinder, given: UnboundCall) -> Expression:
     """``CURRENT_DATABASE``, a constant. Raises UnsupportedError outside of queries."""
     if scope.database is None:
         reason = "CURRENT_DATABASE() is not supported outside of queries"
-        raise scope.source.unsupported(given.at, reason, "write the database's name in quotes")
+        raise scope.source.unsupported_feature(given.at, reason, "write the database's name in quotes")
     return Literal(scope.database, type=STRING.with_nullability(False), place=scope.source.at(given.at))
 
 
@@ -124,14 +124,14 @@ def overlaps(scope: ExpressionBinder, given: UnboundCall) -> Expression:
     one, other, first, last = (coerce(each, common) for each in (one, other, first, last))
     place = scope.source.at(given.at)
 
-    def ordered(a: Expression, b: Expression) -> tuple[Expression, Expression]:
+    def order_pair(a: Expression, b: Expression) -> tuple[Expression, Expression]:
         type_ = common.with_nullability(a.type.nullable or b.type.nullable)
         within = call("<=", a, b, place=place)
         return Call("CASE", (within, a, b), type=type_, place=place), Call(
             "CASE", (within, b, a), type=type_, place=place
         )
 
-    (early, late), (begin, finish) = ordered(one, other), ordered(first, last)
+    (early, late), (begin, finish) = order_pair(one, other), order_pair(first, last)
     return call("AND", call(">=", late, begin, place=place), call(">=", finish, early, place=place), place=place)
 
 
@@ -159,7 +159,7 @@ def _path(scope: ExpressionBinder, given: Unbound, name: str) -> Literal:
         parse_path(path.value)
     except UnsupportedPathError:
         hint = "use names, indices and wildcards only, such as '$.owner.tags[0]'"
-        raise scope.source.unsupported(given.at, "this JSON path is not supported", hint) from None
+        raise scope.source.unsupported_feature(given.at, "this JSON path is not supported", hint) from None
     except InvalidPathError:
         pass  # as in Flink, an error of each row
     return path
@@ -242,7 +242,7 @@ def extract(scope: ExpressionBinder, given: UnboundCall) -> Expression:
     operand = scope.bind(given.args[1])
     if isinstance(operand.type, NullType):
         operand = coerce(operand, TimestampType(3))
-    unit = scope.one_of(given.args[0], _PARTS)
+    unit = scope.read_unit(given.args[0], _PARTS)
     dated = root(operand.type) in ("DATE", "TIMESTAMP", "TIMESTAMP_LTZ")
     timed = isinstance(operand.type, TimestampType | TimeType)
     timed = timed or (dated and unit in ("HOUR", "MINUTE", "SECOND"))
@@ -262,7 +262,7 @@ def extract(scope: ExpressionBinder, given: UnboundCall) -> Expression:
 
 def rounded_moment(scope: ExpressionBinder, given: UnboundCall) -> Expression:
     """``FLOOR(x TO unit)`` and ``CEIL(x TO unit)``."""
-    scope.one_of(given.args[0], _FLOORS)
+    scope.read_unit(given.args[0], _FLOORS)
     operand = scope.bind(given.args[1])
     units = ("HOUR", "MINUTE", "SECOND")
     if not is_point(operand.type) or (isinstance(operand.type, TimeType) and _text(given.args[0]) not in units):
@@ -274,7 +274,7 @@ def rounded_moment(scope: ExpressionBinder, given: UnboundCall) -> Expression:
 
 def timestamp_arithmetic(scope: ExpressionBinder, given: UnboundCall) -> Expression:
     """``TIMESTAMPADD`` and ``TIMESTAMPDIFF``, of dates too; a time of day wraps around at midnight."""
-    scope.one_of(given.args[0], _STEPS)
+    scope.read_unit(given.args[0], _STEPS)
     unit, first, second = (scope.bind(arg) for arg in given.args)
     adding = given.name == "TIMESTAMPADD"
     for arg, value in zip(given.args[1:], (first, second), strict=True):
@@ -333,5 +333,5 @@ def of_arrays(scope: ExpressionBinder, given: UnboundCall) -> Expression:
         if not isinstance(found.type, kind):
             expected = "a MAP" if kind is MapType else "an ARRAY"
             raise scope.source.error(arg.at, f"{given.name} takes {expected}, not {found.type.text()}", "CAST it")
-    common, values = scope.bind_alike(given.args)
+    common, values = scope.bind_to_common_type(given.args)
     return _make_call(scope, given, values, common.with_nullability(_nullable(values)))

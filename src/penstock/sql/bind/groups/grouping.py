@@ -11,7 +11,7 @@ from penstock.plan.flink_sql import flink_sql
 from penstock.plan.nodes import AggregateCall, GroupAggregate, Item, Node, project
 from penstock.plan.windows import plan_groups
 from penstock.sql.bind.expressions.aggregates import Aggregate
-from penstock.sql.bind.expressions.generated_names import free_name, name_of, shorten
+from penstock.sql.bind.expressions.generated_names import free_name, generate_name, shorten
 from penstock.sql.parse.source import SourceText
 from penstock.types import BIGINT, Field, RowType
 
@@ -20,7 +20,7 @@ from penstock.types import BIGINT, Field, RowType
 class Groups:
     """The groups of rows with equal ``keys``: what of them the query reads, and the node that computes it.
 
-    Expressions of rows become expressions of groups with :meth:`of`; after that, :meth:`group_rows` has them all.
+    Expressions of rows become expressions of groups with :meth:`rewrite`; after that, :meth:`group_rows` has them all.
     """
 
     keys: Sequence[Expression]
@@ -70,7 +70,7 @@ class Groups:
     def _input(self, value: Expression) -> str:
         """The name of the input's column with this value."""
         if value not in self._names:
-            name = free_name(name_of(value), self._items)
+            name = free_name(generate_name(value), self._items)
             self._names[value], self._items[name] = name, value
         return self._names[value]
 

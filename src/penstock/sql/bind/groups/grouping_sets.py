@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from penstock.plan.expressions import Call, ColumnRef, Expression, Literal, Place, call, fields_of, offset_of
 from penstock.plan.nodes import Item, Node, Union, project, row_of
 from penstock.sql.bind.expressions.aggregates import Aggregate, GroupId, GroupingBits
-from penstock.sql.bind.expressions.generated_names import free_name, name_of
+from penstock.sql.bind.expressions.generated_names import free_name, generate_name
 from penstock.sql.parse.source import SourceText
 from penstock.types import BIGINT
 
@@ -17,7 +17,7 @@ _ID = BIGINT.with_nullability(False)
 
 @dataclass
 class GroupingSets:
-    """The rows of ``node``, once for each of the ``sets`` of keys. :meth:`of` turns expressions of the former into
+    """The rows of ``node``, once for each of the ``sets`` of keys. :meth:`rewrite` turns expressions of the former into
     expressions of the latter."""
 
     node: Node
@@ -32,7 +32,7 @@ class GroupingSets:
         for key in every:
             if key in self._always:
                 continue
-            name = free_name(f"${name_of(key).removeprefix('$')}", taken)
+            name = free_name(f"${generate_name(key).removeprefix('$')}", taken)
             taken.append(name)
             self._columns[key] = ColumnRef(name, type=key.type.with_nullability(True), place=key.place)
         self._id = ColumnRef(free_name("$SET", taken), type=_ID)

@@ -42,7 +42,7 @@ from penstock.plan.traits import traits
 from penstock.plan.windows import in_windows
 from penstock.sql.bind.context import Context
 from penstock.sql.bind.correlation import OUTER, Domain, equal_values, offset_of_outer, reads_outer
-from penstock.sql.bind.expressions.generated_names import free_name, name_of
+from penstock.sql.bind.expressions.generated_names import free_name, generate_name
 from penstock.sql.bind.expressions.resolution import CORRELATED, NamedTable
 from penstock.sql.bind.expressions.scope import Scope
 from penstock.sql.bind.tables.hints import QueryHints
@@ -127,13 +127,13 @@ class JoinSource:
 def _row(left: RowType, right: RowType, names: Mapping[str, str], kind: JoinKind) -> RowType:
     """The columns of a join."""
 
-    def made(each: Field, name: str, nullable: bool) -> Field:
+    def make_field(each: Field, name: str, nullable: bool) -> Field:
         return Field(name, each.type.with_nullability(True) if nullable else each.type)
 
-    lefts = (made(each, each.name, kind in _KEEPS_RIGHT) for each in left.fields)
+    lefts = (make_field(each, each.name, kind in _KEEPS_RIGHT) for each in left.fields)
     if kind in _OF_LEFT:
         return RowType(tuple(lefts), nullable=False)
-    rights = (made(each, names[each.name], kind in _KEEPS_LEFT) for each in right.fields)
+    rights = (make_field(each, names[each.name], kind in _KEEPS_LEFT) for each in right.fields)
     return RowType((*lefts, *rights), nullable=False)
 
 
@@ -183,7 +183,7 @@ class _Plan:
                 if sides[0][1]:
                     first, second = second, first
                 second = self._of_right(second)
-                self._keys.append((as_compared(first, second), as_compared(second, first)))
+                self._keys.append((cast_for_comparison(first, second), cast_for_comparison(second, first)))
                 return
         if self._join.kind is JoinKind.INNER:
             self._above.append(condition)
@@ -229,17 +229,17 @@ class _Plan:
         taken = {*self._lefts, *self._own}
         left, left_keys = _add_keys(left, [each for each, _ in self._keys], taken)
         right, right_keys = _add_keys(right, [each for _, each in self._keys], taken)
-        schema = _row(left.schema, right.schema, self._names_of(right), kind)
+        schema = _row(left.schema, right.schema, self._right_names(right), kind)
         left_ttl, right_ttl = self._join.lifetimes
         return Join(schema, left, right, kind, left_keys, right_keys, left_ttl=left_ttl, right_ttl=right_ttl)
 
-    def _names_of(self, right: Node) -> dict[str, str]:
+    def _right_names(self, right: Node) -> dict[str, str]:
         """The names of the right side's columns in the join, keys included."""
         return {each: self._join.right_names.get(each, each) for each in right.schema.names}
 
     def _in_windows(self, plain: Join) -> Node:
         """The join of windows with the conditions that are not keys: all rows of a window are there when it closes."""
-        names, kind = self._names_of(plain.right), self._join.kind
+        names, kind = self._right_names(plain.right), self._join.kind
         right = project(plain.right, tuple(Item(names[each.name], each) for each in fields_of(plain.right.schema)))
         schema = _row(plain.left.schema, right.schema, {each: each for each in right.schema.names}, kind)
         keys = tuple(names[each] for each in plain.right_keys)
@@ -262,13 +262,13 @@ class _Plan:
     def _alone(self, side: Node, names: Mapping[str, str], pairs: Node) -> Node:
         """The rows of a side, whose columns are called ``names`` in the join, that are in none of the ``pairs``.
         Columns that are not repeatable cannot be read."""
-        reason = "an outer join with a condition other than '=' needs rows that are the same each time"
+        reason = "an outer join with a condition other than '=' needs deterministic rows"
         place = self._others[0].place
         same = repeatable_columns(side)
         compared = {name for each in self._others for name in columns_of(each)}
         read = {each for each in side.schema.names if each not in names or names[each] in compared}
         if not same or not read <= same:
-            hint = "compare no UUID(), RAND() or present time in it"
+            hint = "leave UUID(), RAND() and the current time out of it"
             raise UnsupportedError((Problem(reason, where=str(place or ""), hint=hint),))
         own = [each for each in fields_of(side.schema) if each.name in names]
         told = [each for each in own if each.name in same]
@@ -305,7 +305,7 @@ def present_times(node: Node) -> dict[str, Expression]:
     }
 
 
-def as_compared(value: Expression, other: Expression) -> Expression:
+def cast_for_comparison(value: Expression, other: Expression) -> Expression:
     """``value`` in the type in which it is compared with the ``other``. A decimal that this type cannot hold is NULL,
     as it equals no value of the other side."""
     common = comparable(value.type, other.type, ordered=False)
@@ -327,7 +327,7 @@ def _add_keys(node: Node, keys: Sequence[Expression], taken: set[str]) -> tuple[
             names.append(each.name)
             continue
         if each not in computed:
-            computed[each] = free_name(name_of(each), taken)
+            computed[each] = free_name(generate_name(each), taken)
             taken.add(computed[each])
             items.append(Item(computed[each], each))
         names.append(computed[each])
@@ -411,10 +411,10 @@ def join(
         found = replace(made, conditions=conjuncts(condition)) if condition is not None else made
     if found is None:
         return None
-    further = [*apart.equal(names), *(_of_join(each, names) for each in lateral)]
+    further = [*apart.match_conditions(names), *(_of_join(each, names) for each in lateral)]
     outer = [each for each in further if reads_outer(each)]
     if outer and given.kind is not JoinKind.INNER:
-        errors.append(source.unsupported(offset_of_outer(outer[0]), *CORRELATED))
+        errors.append(source.unsupported_feature(offset_of_outer(outer[0]), *CORRELATED))
         return None
     conditions = (*found.conditions, *(each for each in further if each not in outer))
     return replace(found, conditions=conditions, outer=(*outer, *apart.outer(given.kind, names)))
@@ -435,7 +435,7 @@ class _OuterValues:
     right: Source | None = None
     columns: tuple[tuple[ColumnRef, ColumnRef, ColumnRef], ...] = ()
 
-    def equal(self, names: Mapping[str, str]) -> list[Expression]:
+    def match_conditions(self, names: Mapping[str, str]) -> list[Expression]:
         """Conditions of the join, in which the columns of the right side have these ``names``."""
         pairs = ((one, replace(other, name=names[other.name])) for _, one, other in self.columns)
         return [part for one, other in pairs for part in equal_values(one, other, null=one.type.nullable)]
@@ -464,7 +464,9 @@ def _each_by_itself(left: Source, right: Source, context: Context) -> _OuterValu
     column = domain.find_unmatchable(())
     if column is not None:
         reason = f"a column of an outer query, of type {column.type.text()}, beside an outer join is not supported"
-        raise context.source.unsupported(offset_of_outer(column), reason, "compare it in the WHERE after the join")
+        raise context.source.unsupported_feature(
+            offset_of_outer(column), reason, "compare it in the WHERE after the join"
+        )
     sides = [_beside_values(each, domain, context.errors) for each in (left, right)]
     (one, lefts), (other, rights) = sides
     if one is None or other is None:
@@ -514,7 +516,7 @@ def _using(
     found = [context.scope(made.schema, each, "in USING") for each in (made.tables[:count], made.tables[count:])]
     names = given.using
     if given.natural:
-        own = [[name for table in each.named_tables for name in table.own] for each in sides]
+        own = [[name for table in each.named_tables for name in table.unqualified_columns] for each in sides]
         names = tuple(Name(name, given.at) for name in dict.fromkeys(own[0]) if name in own[1])
     conditions, merged = [], {}
     for name in names:

@@ -11,18 +11,18 @@ from penstock.plan.expressions import Expression
 from penstock.plan.nodes import Item, JoinKind
 from penstock.spi import Connector, Registry
 from penstock.sql.bind.context import Context
-from penstock.sql.bind.correlation import Dependent, offset_of_outer, own, reads_outer, with_rows
+from penstock.sql.bind.correlation import Dependent, offset_of_outer, reads_outer, strip_outer, with_rows
 from penstock.sql.bind.expressions.resolution import CORRELATED
 from penstock.sql.bind.joins.conditions import join
 from penstock.sql.bind.queries.windows import window_table
 from penstock.sql.bind.ranking import Ranked, RankedSource
 from penstock.sql.bind.results import Relation
-from penstock.sql.bind.subqueries.binder import SubqueryBinder, keep_matching, split
+from penstock.sql.bind.subqueries.binder import SubqueryBinder, keep_matching, split_condition
 from penstock.sql.bind.subqueries.joined import repeatable_values
 from penstock.sql.bind.subqueries.values import has_subquery
 from penstock.sql.bind.tables.constants import one_row
 from penstock.sql.bind.tables.definitions import DeclaredTable
-from penstock.sql.bind.tables.hints import QueryHints, remarks_of, with_options
+from penstock.sql.bind.tables.hints import QueryHints, collect_remarks, with_options
 from penstock.sql.bind.tables.sources import NodeSource, RowsSource, Source, TableSource
 from penstock.sql.bind.tables.unnest import join_unnest, unnest
 from penstock.sql.parse.syntax import (
@@ -109,13 +109,13 @@ class FromClause:
             return self._join(given, left, self._source(found, alias, found.schema.names))
         if given.kind not in (JoinKind.INNER, JoinKind.LEFT):
             reason = f"a {given.kind.name} JOIN with LATERAL that reads columns of the other table is not supported"
-            raise source.unsupported(given.at, reason, "use CROSS JOIN or LEFT JOIN")
+            raise source.unsupported_feature(given.at, reason, "use CROSS JOIN or LEFT JOIN")
         node = found.node
         if found.domain.columns:
-            columns = tuple(map(own, found.domain.columns))
+            columns = tuple(map(strip_outer, found.domain.columns))
             further = next(filter(reads_outer, columns), None)
             if further is not None:
-                raise source.unsupported(offset_of_outer(further), *CORRELATED)
+                raise source.unsupported_feature(offset_of_outer(further), *CORRELATED)
             rows = left.plan_rows(())
             if rows is None:
                 return None
@@ -133,7 +133,7 @@ class FromClause:
         if given.kind is not JoinKind.INNER:
             return join(given, left, right, self.hints, self.context, lateral=lateral)
         query = self.subqueries.value
-        plain, subqueries = split(given.condition)
+        plain, subqueries = split_condition(given.condition)
         made = join(replace(given, condition=plain), left, right, self.hints, self.context, query, lateral)
         if made is None:
             return None
@@ -164,12 +164,12 @@ class FromClause:
             return None
         if isinstance(found, DeclaredTable):
             table = errors.attempt(partial(with_options, found, given.hints, source))
-            self.warnings.extend(each for each in remarks_of(given.hints, source) if each not in self.warnings)
+            self.warnings.extend(each for each in collect_remarks(given.hints, source) if each not in self.warnings)
             return None if table is None else TableSource(table, qualifier, names, self.connectors, errors)
         if given.hints:
             at = given.hints[0].name.at
             errors.append(
-                source.unsupported(at, "a hint for a query or a view is not supported", "give it to the table")
+                source.unsupported_feature(at, "a hint for a query or a view is not supported", "give it to the table")
             )
         return self._source(found, qualifier, names)
 

@@ -73,23 +73,23 @@ class GroupBy:
             expanded = GroupingSets(rows.node, sets, source)
         groups = Groups(sets[0] if expanded is None else expanded.keys, source, self.lifetime)
 
-        def of(value: Expression) -> Expression:
+        def rewrite_value(value: Expression) -> Expression:
             return groups.rewrite(value if expanded is None else expanded.rewrite(value))
 
         columns: list[Selected | None] = []
         for each in rows.columns or ():
-            value = None if each is None else errors.attempt(partial(of, each.value))
+            value = None if each is None else errors.attempt(partial(rewrite_value, each.value))
             columns.append(replace(each, value=value) if each is not None and value is not None else None)
-        conditions = [errors.attempt(partial(of, each)) for each in having]
+        conditions = [errors.attempt(partial(rewrite_value, each)) for each in having]
         below = rows.node if expanded is None else expanded.plan_rows()
         node = None if below is None else groups.group_rows(below)
         if self.scope.batch and isinstance(node, GroupAggregate) and not node.keys:
             node = or_nothing(node)
         node = SubqueryJoins(node, errors).filter_rows([each for each in conditions if each is not None])
-        correlated = tuple(call("=", outer, of(key), place=outer.place) for outer, key in compared)
+        correlated = tuple(call("=", outer, rewrite_value(key), place=outer.place) for outer, key in compared)
         found = Result(node, tuple(columns), correlated, rows.empty, rows.domain, rows.below)
         found = with_subquery_values(found, (), errors)[0]
-        return self._whole(found, hidden) if hidden or any(map(reads_outer, found.empty or ())) else found
+        return self._keep_only_group(found, hidden) if hidden or any(map(reads_outer, found.empty or ())) else found
 
     def _without_outer(
         self, result: Result, sets: list[tuple[Expression, ...]]
@@ -100,12 +100,12 @@ class GroupBy:
         found = beside_outer(result, both, self.context) if both else result
         there = found.domain.values
 
-        def of(key: Expression) -> Expression:
+        def rewrite_key(key: Expression) -> Expression:
             return TRUE if reads_outer(key) and not reads_inner(key) else substitute(key, there)
 
-        return found, [tuple(map(of, keys)) for keys in sets]
+        return found, [tuple(map(rewrite_key, keys)) for keys in sets]
 
-    def _whole(self, result: Result, hidden: int) -> Result:
+    def _keep_only_group(self, result: Result, hidden: int) -> Result:
         """The only group of each outer row, for which the last columns, which are ``hidden``, are true."""
         found = complete_groups(result, self.context)
         if found.node is None or found.columns is None:
@@ -130,10 +130,12 @@ def _by_window(
     window = next(each for each in every if isinstance(each, GroupWindow))
     at = offset_of(window)
     if not all(window in keys for keys in sets):
-        raise source.unsupported(at, "a window in some of the grouping sets is not supported", "add it to each set")
+        raise source.unsupported_feature(
+            at, "a window in some of the grouping sets is not supported", "add it to each set"
+        )
     if len(sets) > 1 and window.kind is WindowKind.SESSION:
         reason = "SESSION in several grouping sets is not supported: each of them has its own sessions"
-        raise source.unsupported(at, reason, "write a query for each set, and UNION ALL between them")
+        raise source.unsupported_feature(at, reason, "write a query for each set, and UNION ALL between them")
     result, keys, having = grouped_by_window(result, every, having, source)
     bounds = keys[len(every) - 1 :]
     return result, [(*(key for key in own if key != window), *bounds) for own in sets], having

@@ -14,7 +14,7 @@ from penstock.spi import Connector, Registry
 from penstock.sql.bind.context import Context
 from penstock.sql.bind.correlation import Dependent, equal_pair, outer_tables, reads_outer
 from penstock.sql.bind.expressions.aggregates import Grouping, aggregates_in
-from penstock.sql.bind.expressions.generated_names import free_name, name_of
+from penstock.sql.bind.expressions.generated_names import free_name, generate_name
 from penstock.sql.bind.expressions.group_windows import check_windows
 from penstock.sql.bind.expressions.over_functions import has_over, number_rows
 from penstock.sql.bind.expressions.resolution import NamedTable
@@ -27,11 +27,11 @@ from penstock.sql.bind.joins.conditions import JoinSource
 from penstock.sql.bind.overs import OverPlan
 from penstock.sql.bind.queries.from_clause import FromClause, Tables
 from penstock.sql.bind.queries.group_by import GroupBy
-from penstock.sql.bind.queries.set_operations import members_of, set_operation, union, values
+from penstock.sql.bind.queries.set_operations import flatten_union, set_operation, union, values
 from penstock.sql.bind.queries.sorting import Sorting
 from penstock.sql.bind.ranking import Ranked
 from penstock.sql.bind.results import BROKEN, Relation, Result
-from penstock.sql.bind.subqueries.binder import SubqueryBinder, SubqueryCondition, keep_matching, split
+from penstock.sql.bind.subqueries.binder import SubqueryBinder, SubqueryCondition, keep_matching, split_condition
 from penstock.sql.bind.subqueries.outer_rows import beside_outer, complete_groups
 from penstock.sql.bind.subqueries.values import has_subquery, with_subquery_values
 from penstock.sql.bind.tables.constants import OneRow
@@ -139,7 +139,7 @@ class Queries:
             case UnboundValues():
                 return values(given, self._context)
             case UnboundUnion(all=keeps_duplicates):
-                members = [self._result(_drop_order(each)) for each in members_of(given)]
+                members = [self._result(_drop_order(each)) for each in flatten_union(given)]
                 return union(members, self._context, keeps_duplicates=keeps_duplicates)
             case UnboundSetOperation(kind=kind):
                 left, right = (self._result(_drop_order(each)) for each in (given.left, given.right))
@@ -150,11 +150,11 @@ class Queries:
                 return self._with(given)
         raise TypeError(f"unknown query {type(given).__name__}")
 
-    def _result_within(self, given: UnboundQuery, scope: Scope) -> Result:
+    def _bind_nested(self, given: UnboundQuery, scope: Scope) -> Result:
         """The result of a query in an expression, which may read the columns of the ``scope``."""
-        return self._within(scope)._result(_drop_order(given))
+        return self._nest(scope)._result(_drop_order(given))
 
-    def _within(self, scope: Scope) -> Queries:
+    def _nest(self, scope: Scope) -> Queries:
         outer = tuple(map(outer_tables, (scope.named_tables, *scope.outer)))
         return replace(self, outer=outer, beyond=scope.enclosing)
 
@@ -169,7 +169,7 @@ class Queries:
             database=self.database,
             user_functions=self.user_functions,
         )
-        return self._within(scope).relation(given, columns)
+        return self._nest(scope).relation(given, columns)
 
     def _with(self, given: UnboundWith) -> Result:
         tables = dict(self.tables)
@@ -197,7 +197,7 @@ class Queries:
         items, pairs = list(number_names(columns)), [equal_pair(each) for each in result.conditions]
         keys: list[tuple[Expression, ColumnRef]] = []
         for outer, inner in filter(None, pairs):
-            name = free_name(name_of(inner), [each.name for each in items])
+            name = free_name(generate_name(inner), [each.name for each in items])
             items.append(Item(name, inner))
             keys.append((outer, ColumnRef(name, type=inner.type)))
         rows = project(result.node, tuple(items))
@@ -211,7 +211,7 @@ class Queries:
 
     def _select(self, given: UnboundSelect) -> Result:
         hints, context = self._hints(given), self._context
-        subqueries = SubqueryBinder(context, self._result_within)
+        subqueries = SubqueryBinder(context, self._bind_nested)
         clause = FromClause(
             context,
             self.tables,
@@ -228,14 +228,14 @@ class Queries:
             return BROKEN
         scope = self._scope(given, read, subqueries)
         columns = self._number_rows(select(given.items, scope, self.errors))
-        plain, with_query = split(given.condition)
-        where = self._condition(plain, scope.within("in WHERE"), "the condition of WHERE")
+        plain, with_query = split_condition(given.condition)
+        where = self._condition(plain, scope.for_clause("in WHERE"), "the condition of WHERE")
         having = self._condition(
             given.having, replace(scope, ranking=False, clause="in HAVING"), "the condition of HAVING"
         )
         if not context.independent(*(each for each in having if not has_subquery(each))):
             return BROKEN
-        conditions = [subqueries.condition(each, scope.within("in WHERE")) for each in with_query]
+        conditions = [subqueries.condition(each, scope.for_clause("in WHERE")) for each in with_query]
         result, having = self._filter_rows(read, tuple(columns), where, conditions, having)
         found = [each.value for each in columns if each is not None]
         grouped = given.grouping is not None or bool(having) or any(map(aggregates_in, found))
@@ -246,7 +246,7 @@ class Queries:
         self.errors.attempt(lambda: check_windows(found, [key for keys in sets for key in keys], self.source))
         result, having = with_subquery_values(result, having, self.errors, in_aggregates=grouped)
         if grouped:
-            keys = replace(scope.within("in GROUP BY"), query=None)
+            keys = replace(scope.for_clause("in GROUP BY"), query=None)
             result = GroupBy(sets or ((),), having, lifetime, keys, context).groups(result)
         result = self._over(result)
         return self._distinct(result, lifetime) if given.distinct else result

@@ -13,7 +13,7 @@ from penstock.sql.bind.expressions.scope import UNTYPED_NULL
 from penstock.sql.bind.expressions.selection import Selected, number_names
 from penstock.sql.bind.groups.grouping import distinct
 from penstock.sql.bind.results import BROKEN, Result, cast_columns
-from penstock.sql.bind.tables.constants import OneRow, rows_of
+from penstock.sql.bind.tables.constants import OneRow, make_values
 from penstock.sql.parse.syntax import UnboundQuery, UnboundUnion, UnboundValues
 from penstock.types import DataType, NullType, RowType
 from penstock.types.casts import common_type
@@ -29,11 +29,11 @@ class _Aligned:
     columns: tuple[Selected, ...]
 
 
-def members_of(given: UnboundUnion) -> list[UnboundQuery]:
+def flatten_union(given: UnboundUnion) -> list[UnboundQuery]:
     """The queries that a UNION consists of: those of a UNION ALL in it become its own."""
     left, right = given.left, given.right
     flat = isinstance(left, UnboundUnion) and (left.all or not given.all)
-    return [*(members_of(left) if flat and isinstance(left, UnboundUnion) else [left]), right]
+    return [*(flatten_union(left) if flat and isinstance(left, UnboundUnion) else [left]), right]
 
 
 def union(members: Sequence[Result], context: Context, *, keeps_duplicates: bool) -> Result:
@@ -72,7 +72,7 @@ def values(given: UnboundValues, context: Context) -> Result:
     known = [each for each in types if each is not None]
     if len(known) < len(types):
         return BROKEN
-    node = rows_of([[each.value for each in row] for row in rows], [each.name for each in rows[0]], known)
+    node = make_values([[each.value for each in row] for row in rows], [each.name for each in rows[0]], known)
     refs = {each.name: each for each in fields_of(node.schema)}
     return Result(node, tuple(replace(each, value=refs.get(each.name, each.value)) for each in rows[0]))
 

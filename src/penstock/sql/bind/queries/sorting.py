@@ -72,14 +72,16 @@ class Sorting:
         given, below = self.given, traits(node)
         hint = "add LIMIT, which keeps the first rows as they change, or set 'execution.runtime-mode' to 'BATCH'"
         if given.offset or not order:
-            raise self.source.unsupported(given.clause, "OFFSET without LIMIT is not supported on a stream", hint)
+            raise self.source.unsupported_feature(
+                given.clause, "OFFSET without LIMIT is not supported on a stream", hint
+            )
         first, *more = order
         if first.descending or first.name not in (*below.rowtimes, *below.proctimes):
-            reason = "Sort on a non-time-attribute field is not supported: a stream is sorted by its time, upwards"
-            raise self.source.unsupported(given.clause, reason, hint)
+            reason = "Sort on a non-time-attribute field is not supported: a stream is sorted by its time, ascending"
+            raise self.source.unsupported_feature(given.clause, reason, hint)
         if below.changing:
-            reason = "ORDER BY of a time takes rows that are only added, and the query's rows change"
-            raise self.source.unsupported(given.clause, reason, hint)
+            reason = "ORDER BY a time attribute needs rows that are only added, and the query changes its rows"
+            raise self.source.unsupported_feature(given.clause, reason, hint)
         if first.name in below.rowtimes:
             return TemporalSort(node.schema, node, first.name, tuple(more))
         return TemporalSort(node.schema, node, "", tuple(more)) if more else node

@@ -84,7 +84,7 @@ def grouped_by_window(
     window, *others = (each for each in keys if isinstance(each, GroupWindow))
     if others:
         at = offset_of(others[0])
-        raise source.unsupported(at, "a second window in GROUP BY is not supported", "leave one of them out")
+        raise source.unsupported_feature(at, "a second window in GROUP BY is not supported", "leave one of them out")
     if result.node is None or result.columns is None:
         return result, keys, having
     if window.kind is WindowKind.SESSION:  # its bounds are known only when all its rows are
@@ -92,7 +92,7 @@ def grouped_by_window(
         aggregates = (each for value in (*values, *having) for each in walk(value) if isinstance(each, Aggregate))
         _check_sessions([*aggregates, *(each for each in keys if each is not window)], source)
     table = of_window(result.node, window, source)
-    change = in_terms_of(table, window, source)
+    change = replace_window_parts(table, window, source)
     columns = tuple(None if each is None else replace(each, value=change(each.value)) for each in result.columns)
     bounds = table.schema.select(table.columns.names).fields
     plain = (each for each in keys if each is not window)
@@ -106,7 +106,7 @@ def _check_sessions(values: Sequence[Expression], source: SourceText) -> None:
         at = offset_of(each)
         name = f"SESSION_{each.part}".removesuffix("_")
         reason = f"{name} in an aggregate or in a key is not supported"
-        raise source.unsupported(at, reason, "select it, and aggregate in an outer query")
+        raise source.unsupported_feature(at, reason, "select it, and aggregate in an outer query")
 
 
 def of_window(node: Node, window: GroupWindow, source: SourceText) -> WindowTable:
@@ -124,7 +124,9 @@ def of_window(node: Node, window: GroupWindow, source: SourceText) -> WindowTabl
     return assign_windows(node, windowing)
 
 
-def in_terms_of(table: WindowTable, window: GroupWindow, source: SourceText) -> Callable[[Expression], Expression]:
+def replace_window_parts(
+    table: WindowTable, window: GroupWindow, source: SourceText
+) -> Callable[[Expression], Expression]:
     """Replaces parts of the window by the columns of the ``table``. Raises SqlError for those of another window."""
     columns = table.columns
     names = {"START": columns.start, "END": columns.end, "ROWTIME": columns.time, "PROCTIME": columns.time}

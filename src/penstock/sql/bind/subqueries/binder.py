@@ -118,7 +118,7 @@ class SubqueryBinder:
         return tuple(coerce(each, value.type) if isinstance(each.type, NullType) else each for each, value in pairs)
 
 
-def split(condition: Unbound | None) -> tuple[Unbound | None, list[UnboundSubquery]]:
+def split_condition(condition: Unbound | None) -> tuple[Unbound | None, list[UnboundSubquery]]:
     """A condition without the queries of IN and EXISTS between its ANDs, and these."""
     plain: list[Unbound] = []
     queries: list[UnboundSubquery] = []

@@ -39,16 +39,22 @@ from penstock.plan.nodes import (
 from penstock.plan.pruning import prune_rows, repeatable_columns
 from penstock.plan.traits import traits
 from penstock.plan.walk import repeatable
-from penstock.sql.bind.correlation import OUTER, equal_pair, own, reads_inner, reads_outer, with_rows
-from penstock.sql.bind.expressions.generated_names import free_name, name_of
+from penstock.sql.bind.correlation import OUTER, equal_pair, reads_inner, reads_outer, strip_outer, with_rows
+from penstock.sql.bind.expressions.generated_names import free_name, generate_name
 from penstock.sql.bind.groups.grouping import distinct
-from penstock.sql.bind.joins.conditions import Conditions, as_compared, join_nodes, matched_in_windows, present_times
+from penstock.sql.bind.joins.conditions import (
+    Conditions,
+    cast_for_comparison,
+    join_nodes,
+    matched_in_windows,
+    present_times,
+)
 from penstock.sql.bind.results import Result
 from penstock.sql.bind.tables.sources import filter_rows
 from penstock.sql.parse.source import Errors
 from penstock.types import Field
 
-_UNSTABLE = "a query in a condition that compares columns with more than '=' needs rows that stay the same"
+_UNSTABLE = "a query in a condition that compares columns with more than '=' needs deterministic rows"
 
 
 @dataclass(frozen=True)
@@ -76,15 +82,15 @@ class Subquery:
         for each in result.conditions:
             pair = equal_pair(each)
             if pair is not None:
-                pairs.append((own(pair[0]), pair[1]))
+                pairs.append((strip_outer(pair[0]), pair[1]))
             elif reads_inner(each):
                 others.append(each)
             else:
-                outer.append(own(each))
+                outer.append(strip_outer(each))
         parts = (part for each in (*others, *values) for part in walk(each))
-        columns = {each.name: own(each) for each in parts if isinstance(each, ColumnRef) and reads_outer(each)}
+        columns = {each.name: strip_outer(each) for each in parts if isinstance(each, ColumnRef) and reads_outer(each)}
         given, every = tuple(columns.items()), result.domain.union(result.below)
-        domain = zip(every.names, map(own, every.columns), strict=True)
+        domain = zip(every.names, map(strip_outer, every.columns), strict=True)
         parts_of = tuple(pairs), tuple(outer), tuple(others)
         return cls(node, tuple(values), *parts_of, given, tuple(domain), result.empty)
 
@@ -105,9 +111,9 @@ class Subquery:
 
     # --- conditions on the values ---------------------------------------------------------------------------------
 
-    def equal(self, operands: Sequence[Expression]) -> Subquery:
+    def match_operands(self, operands: Sequence[Expression]) -> Subquery:
         """The rows whose values are equal to the ``operands``."""
-        return reduce(Subquery._equal, zip(operands, self.values, strict=True), self)
+        return reduce(Subquery._match_pair, zip(operands, self.values, strict=True), self)
 
     def unknown(self, operands: Sequence[Expression]) -> tuple[Subquery, ...]:
         """The rows for which equality with ``operands`` is unknown because a side is NULL; equal rows may be among
@@ -125,19 +131,21 @@ class Subquery:
             parts.append(replace(found, outer=(*found.outer, disjunction(nulls))))
         return tuple(parts)
 
-    def _equal(self, pair: tuple[Expression, Expression]) -> Subquery:
+    def _match_pair(self, pair: tuple[Expression, Expression]) -> Subquery:
         operand, value = pair
         return self._where(operand, value) if reads_outer(value) else replace(self, pairs=(*self.pairs, pair))
 
     def _perhaps_equal(self, pair: tuple[Expression, Expression]) -> Subquery:
         nullable = any(each.type.nullable for each in pair)
-        return self._where(*pair, perhaps=True) if nullable else self._equal(pair)
+        return self._where(*pair, perhaps=True) if nullable else self._match_pair(pair)
 
     def _where(self, operand: Expression, value: Expression, *, perhaps: bool = False) -> Subquery:
         """The rows whose value is equal to the operand; ``perhaps`` also those for which that is unknown, because a
         side is NULL."""
         ref = ColumnRef(f"{OUTER}{len(self.given)}{OUTER}", type=operand.type)  # no name of a column
-        condition: Expression = call("=", as_compared(ref, value), as_compared(value, ref), place=operand.place)
+        condition: Expression = call(
+            "=", cast_for_comparison(ref, value), cast_for_comparison(value, ref), place=operand.place
+        )
         if perhaps:
             condition = disjunction([condition, *(is_null(each) for each in (ref, value) if each.type.nullable)])
         given = (*self.given, (ref.name, operand))
@@ -155,7 +163,7 @@ class Subquery:
             return None
         if not operands:
             return whole._keep_matching(node, negated, errors)
-        found = whole.equal(operands)._keep_matching(node, negated, errors)
+        found = whole.match_operands(operands)._keep_matching(node, negated, errors)
         for each in whole.unknown(operands) if negated else ():
             found = None if found is None else each._keep_matching(found, negated, errors)
         return found
@@ -181,7 +189,7 @@ class Subquery:
         taken = [each.name for each in keys]
         values: list[Item] = []
         for each in self.values:
-            values.append(Item(free_name(name_of(each), taken), each))
+            values.append(Item(free_name(generate_name(each), taken), each))
             taken.append(values[-1].name)
         right = _single(project(whole.node, (*keys, *values)), tuple(each.name for each in keys), place)
         joined, columns = self._join_with(node, right, len(keys), errors)
@@ -204,7 +212,11 @@ class Subquery:
         """The columns that are compared with outer rows, in the types in which they are compared."""
         items: list[Item] = []
         for outside, value in self.pairs or ((TRUE, TRUE),):
-            items.append(Item(free_name(name_of(value), [each.name for each in items]), as_compared(value, outside)))
+            items.append(
+                Item(
+                    free_name(generate_name(value), [each.name for each in items]), cast_for_comparison(value, outside)
+                )
+            )
         return tuple(items)
 
     def _keep_matching(self, node: Node, negated: bool, errors: Errors) -> Node | None:
@@ -215,7 +227,11 @@ class Subquery:
                 return in_windows
             rows, matched = self._match_rows(node, errors)
             kind = SetKind.ANTI if negated else SetKind.SEMI
-            return None if matched is None else self._whole(SetOperation(rows.schema, rows, matched, kind), node)
+            return (
+                None
+                if matched is None
+                else self._join_all_columns(SetOperation(rows.schema, rows, matched, kind), node)
+            )
         right = distinct(project(self.node, self._keys()))
         kind_of_join = JoinKind.LEFT if negated else JoinKind.INNER
         joined, (key, *_) = self._join_with(node, right, len(right.schema.names), errors, kind_of_join)
@@ -278,7 +294,7 @@ class Subquery:
         matched, _ = join_nodes(JoinKind.INNER, node, project(self.node, items), conditions, errors)
         return node, None if matched is None else project(matched, items_of(node.schema))
 
-    def _whole(self, rows: Node, node: Node) -> Node:
+    def _join_all_columns(self, rows: Node, node: Node) -> Node:
         """The ``rows`` of :meth:`_match_rows` with all columns of ``node``. Columns that are not repeatable cannot be
         read in them."""
         place = self.others[0].place
@@ -334,5 +350,5 @@ def choose(condition: Expression, value: Expression, other: Expression) -> Expre
 
 
 def _unstable(place: Place | None) -> DefinitionError:
-    hint = "compare no UUID(), RAND() or present time with it"
+    hint = "do not compare UUID(), RAND() or the current time with it"
     return UnsupportedError((Problem(_UNSTABLE, where=str(place or ""), hint=hint),))

@@ -49,7 +49,7 @@ def _beside_outer(result: Result, others: Sequence[Expression], context: Context
     columns = tuple(
         None if each is None else replace(each, value=substitute(each.value, there)) for each in result.columns
     )
-    return Result(node, columns, tuple(domain.equal(result.conditions)), result.empty, domain, result.below)
+    return Result(node, columns, tuple(domain.match_conditions(result.conditions)), result.empty, domain, result.below)
 
 
 def check_matched(domain: Domain, conditions: Sequence[Expression], context: Context) -> None:
@@ -57,7 +57,7 @@ def check_matched(domain: Domain, conditions: Sequence[Expression], context: Con
     column = domain.find_unmatchable(conditions)
     if column is not None:
         reason = f"computing with a column of an outer query, of type {column.type.text()}, is not supported"
-        raise context.source.unsupported(offset_of_outer(column), reason, "compare it with '='")
+        raise context.source.unsupported_feature(offset_of_outer(column), reason, "compare it with '='")
 
 
 def complete_groups(result: Result, context: Context) -> Result:
@@ -86,7 +86,7 @@ def _complete_groups(result: Result, context: Context) -> Result:
     pairs = zip(items, result.empty, strict=True)
     values = [choose(found, rights[each.name], substitute(none, there)) for each, none in pairs]
     named = tuple(replace(each, value=value) for each, value in zip(columns, values, strict=True))
-    return Result(node, named, tuple(domain.equal(())), domain=domain, below=below)
+    return Result(node, named, tuple(domain.match_conditions(())), domain=domain, below=below)
 
 
 def groups_beside_outer(result: Result, context: Context, *, whole: bool) -> Result:
@@ -99,7 +99,7 @@ def groups_beside_outer(result: Result, context: Context, *, whole: bool) -> Res
         refused = next((each for each in empty if has_subquery(each)), None)
         if refused is not None:
             reason = "a query in SELECT or HAVING without GROUP BY, in a query that reads columns of an outer query,"
-            raise context.source.unsupported(
+            raise context.source.unsupported_feature(
                 offset_of(refused),
                 f"{reason} is not supported",
                 "write GROUP BY with the columns that are compared, if there need not be a value where no row matches",

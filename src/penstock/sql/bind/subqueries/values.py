@@ -21,7 +21,7 @@ from penstock.plan.expressions import (
 )
 from penstock.plan.nodes import Node
 from penstock.sql.bind.expressions.aggregates import Aggregate
-from penstock.sql.bind.joins.conditions import as_compared
+from penstock.sql.bind.joins.conditions import cast_for_comparison
 from penstock.sql.bind.results import Result
 from penstock.sql.bind.subqueries.joined import Subquery
 from penstock.sql.bind.tables.sources import filter_rows
@@ -94,9 +94,11 @@ class SubqueryJoins:
                 return TRUE if given.query.empty is not None else self._exists(given.query)
         if given.query.empty is not None:  # the query has one row
             pairs = zip(given.wanted, self._only(given), strict=True)
-            equal = [call("=", as_compared(a, b), as_compared(b, a), place=given.place) for a, b in pairs]
+            equal = [
+                call("=", cast_for_comparison(a, b), cast_for_comparison(b, a), place=given.place) for a, b in pairs
+            ]
             return conjunction(equal)
-        found = self._exists(given.query.equal(given.wanted))
+        found = self._exists(given.query.match_operands(given.wanted))
         if not given.type.nullable:
             return found
         # Three-valued: NULL is in no list but an empty one, and a list with NULL has each value perhaps.

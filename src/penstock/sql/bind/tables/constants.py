@@ -20,7 +20,7 @@ _NAME = "VALUES"
 _ANY = RowType((Field("$TRUE", TRUE.type),), nullable=False)
 
 
-def rows_of(rows: Sequence[Sequence[Expression]], names: Sequence[str], types: Sequence[DataType]) -> Node:
+def make_values(rows: Sequence[Sequence[Expression]], names: Sequence[str], types: Sequence[DataType]) -> Node:
     """A table of these ``rows`` with columns of these ``names`` and ``types``, without those of no type. The values
     read no columns; they are cast where they are of other types."""
     typed = [number for number, each in enumerate(types) if not isinstance(each, NullType)]

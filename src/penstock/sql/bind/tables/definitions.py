@@ -72,7 +72,7 @@ class DeclaredTable:
         with self._locate_errors():
             spec = scan_spec(self._find_connector(connectors), self.definition)
         present = (ColumnRef(WATERMARK, type=BIGINT),) if with_watermark else ()
-        rows = read(self.definition, self.connector, spec, *present)
+        rows = read_table(self.definition, self.connector, spec, *present)
         if self.watermark is None:
             return rows
         return AssignWatermarks(rows.schema, rows, self.event_time, self.watermark)
@@ -109,13 +109,13 @@ class DeclaredTable:
 def locate_problem(problem: Problem, origin: Origin, shown: Mapping[str, tuple[str, str]]) -> Problem:
     """``problem`` with a line even if the option is missing. ``shown`` maps keys of options to values with variables in
     them, which may be secret, and to the texts that errors show instead."""
-    where = problem.where if "line " in problem.where else origin.of("")
+    where = problem.where if "line " in problem.where else origin.locate("")
     value, written = shown.get(problem.key, ("", ""))
     reason = problem.reason.replace(f"'{value}'", written) if value else problem.reason
     return replace(problem, where=where, reason=reason)
 
 
-def read(definition: TableDefinition, connector: str, spec: ScanSpec, *others: ColumnRef) -> Node:
+def read_table(definition: TableDefinition, connector: str, spec: ScanSpec, *others: ColumnRef) -> Node:
     """Reading a table: its columns in the order of declaration, computed ones included, then ``others``."""
     node = Scan(definition.produced, definition.name, connector, spec, definition.primary_key)
     computed = {each.name: each.expression for each in definition.columns if isinstance(each, ComputedColumn)}
@@ -156,7 +156,9 @@ class Declaration:
             partitioned_by=tuple(each.text for each in statement.partitioned_by),
         )
         _, event_time_options, _ = split_options(options, origin)
-        warnings = [f"{origin.of(key)}: '{key}' has no effect here: {why}" for key, why in event_time_options.remarks]
+        warnings = [
+            f"{origin.locate(key)}: '{key}' has no effect here: {why}" for key, why in event_time_options.remarks
+        ]
         if statement.partitioned_by and not (problem or isinstance(connectors.get(connector), WithPartitions)):
             reason = "PARTITIONED BY has no effect here; a record's partition follows from 'key.fields'"
             warnings.append(f"{source.at(statement.partitioned_by[0].at)}: {reason}")
@@ -176,12 +178,12 @@ class Declaration:
         reason, hint = "is required", "for example 'connector' = 'kafka'"
         if name:
             reason, hint = unknown_connector(name, connectors.names(), given[-1].shown)
-        return Problem(reason, "connector", self._origin().of("connector"), hint)
+        return Problem(reason, "connector", self._origin().locate("connector"), hint)
 
     def columns_and_key(self) -> tuple[tuple[Column, ...], tuple[str, ...]]:
         """The columns and the primary key, whose columns are NOT NULL."""
         declared = self.statement.columns
-        columns = columns_of(declared, self.source, self.errors, self.statement.table.name, self.user_functions)
+        columns = bind_columns(declared, self.source, self.errors, self.statement.table.name, self.user_functions)
         marked = tuple(each.name for each in declared if each.primary_key)
         if marked and (self.statement.primary_key is not None or len(marked) > 1):
             self.errors.append(self.source.error(marked[-1].at, "a table has one PRIMARY KEY", "leave the others out"))
@@ -221,7 +223,7 @@ class Declaration:
         if value is not None and not isinstance(value.type, TimestampType):
             reason = f"a watermark is a TIMESTAMP, not {value.type.text()}"
             self.errors.append(self.source.error(after_row.at, reason, "such as ts - INTERVAL '5' SECOND"))
-        return (None, None) if value is None else (_plain(value, column), value)
+        return (None, None) if value is None else (_find_plain_watermark(value, column), value)
 
     def _scope(self, row: RowType) -> Scope:
         """Binds the expression of the watermark."""
@@ -248,7 +250,7 @@ def is_proctime(value: Expression) -> bool:
     return isinstance(value, Call) and value.function == "PROCTIME"
 
 
-def columns_of(
+def bind_columns(
     declarations: tuple[ColumnDeclaration, ...],
     source: SourceText,
     errors: Errors,
@@ -299,7 +301,7 @@ def _column(declared: ColumnDeclaration, scope: Scope) -> Column:
     return Column(name, declared.type)
 
 
-def _plain(watermark: Expression, event_time: Column | None) -> Watermark:
+def _find_plain_watermark(watermark: Expression, event_time: Column | None) -> Watermark:
     """The watermark as a column minus a delay, which tasks can measure by themselves; without a lag if it is another
     expression."""
     lag = timedelta(0)

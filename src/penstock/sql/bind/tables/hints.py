@@ -23,7 +23,9 @@ def with_options(table: DeclaredTable, hints: Sequence[Hint], source: SourceText
     UnsupportedError for another hint."""
     for hint in hints:
         if hint.name.text != "OPTIONS":
-            raise source.unsupported(hint.name.at, f"the hint {hint.name.text} is not supported here", "leave it out")
+            raise source.unsupported_feature(
+                hint.name.at, f"the hint {hint.name.text} is not supported here", "leave it out"
+            )
         for key, value in hint.options:
             if key.text == "connector":
                 raise source.error(key.at, "a hint cannot change the connector", "declare another table")
@@ -39,7 +41,7 @@ def with_options(table: DeclaredTable, hints: Sequence[Hint], source: SourceText
     return table
 
 
-def remarks_of(hints: Sequence[Hint], source: SourceText) -> list[str]:
+def collect_remarks(hints: Sequence[Hint], source: SourceText) -> list[str]:
     """Warnings about options of OPTIONS hints that have no effect."""
     given = {
         key.text: (value.text, key.at) for hint in hints if hint.name.text == "OPTIONS" for key, value in hint.options
@@ -68,11 +70,11 @@ class QueryHints:
             if name == "STATE_TTL":
                 given = {key.text: (key.at, _duration(value, source)) for key, value in hint.options}
                 if not given:
-                    raise source.error(at, "STATE_TTL names no table", "write STATE_TTL('table' = '1 d')")
+                    raise source.error(at, "STATE_TTL does not name a table", "write STATE_TTL('table' = '1 d')")
                 places |= {key: place for key, (place, _) in given.items() if key not in found}
                 found = {key: time for key, (_, time) in given.items()} | found
             elif name not in _WITHOUT_EFFECT:
-                raise source.unsupported(at, f"the hint {name} is not supported", "leave it out")
+                raise source.unsupported_feature(at, f"the hint {name} is not supported", "leave it out")
             else:
                 warnings.append(f"{source.at(at)}: the hint {name} has no effect here")
         return cls(found, places, tuple(warnings))
@@ -100,6 +102,6 @@ def _duration(value: Token, source: SourceText) -> timedelta:
         found: timedelta = DURATION.parse(value.text)
     except ValueError as error:
         raise source.error(
-            value.at, f"{error}, not {value.shown}", "write a time such as '36 h'; 0 is for ever"
+            value.at, f"{error}, not {value.shown}", "write a time such as '36 h'; 0 means forever"
         ) from None
     return found

@@ -11,7 +11,7 @@ from penstock.plan.nodes import Item, JoinKind, Node, Unnest, items_of, project
 from penstock.plan.scalar_functions import is_deterministic
 from penstock.sql.bind.context import Context
 from penstock.sql.bind.correlation import Domain
-from penstock.sql.bind.expressions.generated_names import free_name, name_of
+from penstock.sql.bind.expressions.generated_names import free_name, generate_name
 from penstock.sql.bind.expressions.resolution import NamedTable
 from penstock.sql.bind.tables.sources import Source, filter_rows
 from penstock.sql.parse.source import Errors
@@ -65,7 +65,7 @@ class UnnestSource:
         if node is None:
             return None
         taken = [*self.left.schema.names, *(each.name for each in self.own)]
-        name = free_name(name_of(self.collection), taken)
+        name = free_name(generate_name(self.collection), taken)
         kept = tuple(each for each in items_of(node.schema) if each.name in lefts)
         made = Unnest(
             self.schema,
@@ -85,7 +85,7 @@ def join_unnest(given: UnboundJoin, left: Source, context: Context) -> UnnestSou
     if given.kind not in (JoinKind.INNER, JoinKind.LEFT) or given.using or given.natural:
         kind = "NATURAL" if given.natural else "USING" if given.using else given.kind.name
         hint = "use CROSS JOIN or LEFT JOIN .. ON TRUE"
-        errors.append(source.unsupported(given.at, f"a {kind} join with UNNEST is not supported", hint))
+        errors.append(source.unsupported_feature(given.at, f"a {kind} join with UNNEST is not supported", hint))
         return None
     outer = given.kind is JoinKind.LEFT
     made = unnest(given.right, left, context, outer=outer)
@@ -97,7 +97,7 @@ def join_unnest(given: UnboundJoin, left: Source, context: Context) -> UnnestSou
         return made
     if outer:
         reason = "a LEFT JOIN with UNNEST that has a condition is not supported"
-        errors.append(source.unsupported(given.condition.at, reason, "write ON TRUE, and filter with WHERE"))
+        errors.append(source.unsupported_feature(given.condition.at, reason, "write ON TRUE, and filter with WHERE"))
         return None
     return UnnestSource(
         left, made.collection, made.own, made.qualifier, made.names, outer, made.numbered, errors, conjuncts(condition)
