@@ -7,7 +7,7 @@ import json
 import os
 import tempfile
 import uuid
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from typing import Any
@@ -25,6 +25,7 @@ from penstock.engine.checkpoint.committed import read_state, write_state
 from penstock.engine.checkpoint.target import CheckpointTarget
 from penstock.engine.runs.batch_times import BatchTimes
 from penstock.engine.runs.batches import StepProgress
+from penstock.engine.runs.former_rows import read_former_rows
 from penstock.engine.runs.identity import shown_sink
 from penstock.engine.runs.operator_reports import OperatorReport, next_wake, operator_reports, operator_times
 from penstock.engine.runs.sources import SourceSet
@@ -60,8 +61,6 @@ from penstock.flow.time.watermarks import MeasuredWatermarks, OperatorTime
 from penstock.plan.arranging import arrange_keys
 from penstock.plan.nodes import Job, Scan
 from penstock.spi import (
-    HIDDEN,
-    KIND,
     Batch,
     Committer,
     Guarantee,
@@ -459,26 +458,10 @@ class FlowAttempt:
         task, receiver = Task(0, 1), Receiver()
         with Sender(Origin(0, 0)) as sender:
             batches = (rows for sent in former.to_batches() for rows in receiver.batches(sent))
-            for each in writers.run(task, self._read_former(target, batches)):
+            rows = read_former_rows(batches, self.flow.outputs[target], single=len(self.flow.job.sinks) == 1)
+            for each in writers.run(task, rows):
                 send_written(sender, writers, each, task, passes=True)
             return pa.concat_tables([passed, pa.Table.from_batches([sender.take_rows()])])
-
-    def _read_former(
-        self, target: int, batches: Iterable[pa.RecordBatch]
-    ) -> Iterator[tuple[int, pa.RecordBatch, pa.RecordBatch]]:
-        """The rows of a target's outputs that former versions have kept: those of sink ``i`` in the struct column
-        ``sink_i``, of an only sink in its own columns."""
-        outputs = self.flow.outputs[target]
-        for batch in batches:
-            hidden = batch.select([name for name in (*HIDDEN.names, KIND) if name in batch.schema.names])
-            for number, output in enumerate(outputs):
-                column = f"sink_{output.index}"
-                if len(self.flow.job.sinks) == 1:
-                    yield number, batch.select(list(output.schema.names)), hidden
-                elif column in batch.schema.names:
-                    there = batch.column(column).is_valid()
-                    rows = pa.RecordBatch.from_struct_array(batch.column(column).filter(there))
-                    yield number, rows, hidden.filter(there)
 
 
 @dataclass(frozen=True)
