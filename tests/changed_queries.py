@@ -687,8 +687,8 @@ _OVERS = _changes(
         "time to live, added or gone, where rows are kept",
         _LIMITED,
         _LIMITED,
-        REFUSED,
-        "the time to live was not set, and is set",
+        KEPT,
+        "the time after which it forgets was not set, and is 24 h",
         settings=("", _TTL.format("1 d")),
     ),
     Change(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import Any
 
 import pyarrow as pa
@@ -21,7 +22,8 @@ def batch_of(node: Node, sources: dict[str, pa.RecordBatch]) -> pa.RecordBatch:
     if isinstance(node, MapRows):
         given = batch_of(node.input, sources)
         stage = FunctionStage.from_node(node)
-        return stage.batch(stage.opened(Task(0, 1)), given)
+        with closing(stage.opened(Task(0, 1))) as function:
+            return stage.batch(function, given)
     calc = calc_of(node)
     assert not isinstance(calc, NoKernel), calc
     return calc.batch(batch_of(base(node), sources))

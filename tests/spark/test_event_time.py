@@ -213,7 +213,7 @@ def test_the_watermark_goes_on_from_the_checkpoint(see, jobs, topics, topic):
 def test_rows_that_need_no_computing_are_written_where_they_are_read(see, topics, topic):
     from penstock.flow.graph.routes import plan_reading
     from penstock.flow.kernels.session import UNKNOWN
-    from penstock.plan.walk import scans
+    from penstock.plan.nodes import scans
 
     source = topic(1)
     topics.write(source, events(10, 12))

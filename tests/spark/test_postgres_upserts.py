@@ -30,7 +30,7 @@ def keyed(db, columns, keys, table="t", guarantee=Guarantee.EXACTLY_ONCE):
     """An output with a key, whose columns are those of the frame with the same names."""
     made, schema = output(db, table, guarantee), parse_columns(columns)
     spec = replace(made.spec, schema=schema, upsert_keys=tuple(keys))
-    return replace(made, spec=spec, schema=schema, columns=schema.names)
+    return replace(made, spec=spec, schema=schema)
 
 
 def copied(outputs, changes_of_tasks, instructions):

@@ -91,7 +91,7 @@ def test_a_value_of_another_type_is_refused(kind, value):
     "kind", [Types.PICKLED_BYTE_ARRAY(), Types.BIG_DEC(), Types.ROW([Types.LIST(Types.SQL_TIMESTAMP())])]
 )
 def test_a_type_whose_bytes_only_java_knows_is_refused(kind):
-    with pytest.raises(UnsupportedError, match=r"'TypeInformationSerializationSchema': the bytes of .* Java alone"):
+    with pytest.raises(UnsupportedError, match=r"SerializationSchema': the bytes of .* are known only to Java"):
         TypeInformationSerializationSchema(kind)
 
 

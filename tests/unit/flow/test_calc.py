@@ -12,7 +12,7 @@ from penstock.errors import RecordError, UnsupportedError
 from penstock.flow.kernels.session import UNKNOWN, Session
 from penstock.flow.rows.calc import Calc, calc_of
 from penstock.plan.nodes import AssignWatermarks, Filter, Project, Scan, row_of
-from penstock.spi import DEAD_LETTER, HIDDEN, KIND
+from penstock.spi import HIDDEN, KIND
 from penstock.sql import condition, projection
 from penstock.types import BIGINT, STRING, arrow_schema, parse_columns
 from tests.tables import FINITE, Read
@@ -58,10 +58,10 @@ def test_a_chain_is_computed_and_other_columns_go_along():
     assert found.schema.types[:3] == arrow_schema(node.schema).types
 
 
-def test_batches_without_rows_are_left_out_and_a_pickled_calc_does_the_same():
+def test_a_pickled_calc_does_the_same():
     calc = pickle.loads(pickle.dumps(made(where(SCAN, "id = 2"))))
-    found = list(calc.batches([rows(), rows(ids=(4, 5, 6)), rows(ids=(2, 2, 2))]))
-    assert [each.column("id").to_pylist() for each in found] == [[2], [2, 2, 2]]
+    found = [calc.batch(each) for each in (rows(), rows(ids=(4, 5, 6)), rows(ids=(2, 2, 2)))]
+    assert [each.column("id").to_pylist() for each in found] == [[2], [], [2, 2, 2]]
 
 
 def test_columns_that_are_only_picked_are_not_copied():
@@ -82,16 +82,6 @@ def test_columns_are_cast_from_the_types_that_tasks_read():
 
 def test_event_time_changes_nothing():
     assert made(AssignWatermarks(ROW, SCAN, "id", projection("id", ROW)[0].expression)).batch(rows()).num_rows == 3
-
-
-def test_dead_letters_pass_with_nulls_in_the_columns():
-    letters = pa.array([None, {"value": b"x"}, None], LETTER)
-    node = select(where(SCAN, "id >= 2"), "CAST(name AS INT) AS n, 5 AS five")
-    found = made(node).batch(rows(names=("1", "not computed", "3"), **{DEAD_LETTER: letters}))
-    assert found.to_pylist() == [
-        {"n": 3, "five": 5, HIDDEN.names[0]: 7, HIDDEN.names[1]: 102, DEAD_LETTER: None},
-        {"n": None, "five": None, HIDDEN.names[0]: 7, HIDDEN.names[1]: 101, DEAD_LETTER: {"value": b"x"}},
-    ]
 
 
 def test_an_error_has_the_place_of_its_record():

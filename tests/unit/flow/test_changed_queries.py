@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import get_args
 
 import pyarrow as pa
 import pytest
@@ -15,6 +14,7 @@ from penstock.flow.graph.dataflow import Dataflow
 from penstock.flow.graph.fitting import Fitting, Verdict, known_identities
 from penstock.flow.graph.planner import Planner
 from penstock.flow.kernels.session import Session
+from penstock.flow.operators.node_operators import node_operators
 from penstock.flow.state.inspection import read_rows, stored_spec
 from penstock.flow.state.manifest import Manifest
 from penstock.flow.state.storage import Storage
@@ -36,7 +36,6 @@ from penstock.plan.nodes import (
     SessionTable,
     SetOperation,
     Sort,
-    Stateful,
     TemporalSort,
     WindowAggregate,
     scans,
@@ -152,10 +151,14 @@ def test_what_becomes_of_the_state_of_a_changed_query(name: str, tmp_path) -> No
     assert {each.fate for each in reset.verdicts(again).values()} <= {"kept", "new"}
 
 
+#: The kinds of nodes with state.
+STATEFUL = set(node_operators())
+
+
 def test_every_node_with_state_has_changes() -> None:
     """A new node needs rows in the table, unless it keeps nothing."""
     with_rows = {node for changes in CHANGES.values() for each in changes for node in each.nodes}
-    assert with_rows | set(WITHOUT_STATE) == set(get_args(Stateful))
+    assert with_rows | set(WITHOUT_STATE) == STATEFUL
 
 
 #: What nodes with state have, as far as their identities know it.
@@ -172,7 +175,7 @@ FIELDS = {
     Rank: {"keys", "order", "first", "last", "number", "latest", "ranking"},
     TemporalSort: {"time", "order"},
     Sort: {"order"},
-    Materialize: {"keys"},
+    Materialize: {"keys", "decided"},
     AggregateCall: {"name", "function", "type", "argument", "distinct", "filter", "nulls", "separator", "place"},
     Frame: {"rows", "start", "end"},
     OverCall: {
@@ -184,9 +187,9 @@ FIELDS = {
 
 
 def test_every_field_of_a_node_is_known() -> None:
-    """A new one may change what state means: it needs a fact in flow/graph/identities.py, and a change in the table."""
+    """A new one may change what state means: it needs a fact in the node, and a change in the table."""
     common = {"schema", "uid", "input", "left", "right"}
-    assert set(FIELDS) >= set(get_args(Stateful))
+    assert set(FIELDS) >= STATEFUL
     for node, known in FIELDS.items():
         assert {each.name for each in fields(node)} - common == known, node.__name__
 

@@ -11,7 +11,7 @@ import pytest
 
 from penstock.errors import RecordError
 from penstock.flow.graph.planner import Planner
-from penstock.flow.graph.routes import route
+from penstock.flow.graph.routes import describe_route
 from penstock.flow.kernels.session import Session
 from penstock.flow.operators.aggregate import GroupAggregateOperator
 from penstock.flow.rows.expressions import Evaluator, compile_expression
@@ -207,4 +207,4 @@ def test_the_setting_reaches_expressions_and_sums(query, value):
     assert isinstance(groups, GroupAggregateOperator)
     assert groups.strict == (value == "fail")
     assert all(each.strict == groups.strict for each in groups.states.accumulators)
-    assert route(plan_job(job))
+    assert describe_route(plan_job(job))

@@ -110,7 +110,7 @@ def test_streams_are_sorted_by_their_time_only():
     for order, reason in (
         ("FROM s ORDER BY ts DESC", "Sort on a non-time-attribute field is not supported"),
         ("FROM s ORDER BY n, ts", "Sort on a non-time-attribute field is not supported"),
-        ("FROM c ORDER BY ts", "takes rows that are only added"),
+        ("FROM c ORDER BY ts", "needs rows that are only added"),
         ("FROM s ORDER BY ts OFFSET 1", "OFFSET without LIMIT"),
     ):
         with pytest.raises(DefinitionError, match=reason):

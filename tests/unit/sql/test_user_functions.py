@@ -293,7 +293,7 @@ def test_an_exception_names_the_function_and_the_place_of_the_record(folder):
 
 def placed(batch: pa.RecordBatch) -> pa.RecordBatch:
     """The rows, from offset 70 of partition 3 on."""
-    places = [{"__partition": 3, "__offset": 70 + each} for each in range(batch.num_rows)]
+    places = [dict(zip(HIDDEN.names, (3, 70 + each), strict=True)) for each in range(batch.num_rows)]
     hidden = pa.RecordBatch.from_pylist(places, HIDDEN_SCHEMA)
     return pa.RecordBatch.from_arrays(
         [*batch.columns, *hidden.columns], names=[*batch.schema.names, *hidden.schema.names]
