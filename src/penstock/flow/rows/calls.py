@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from penstock.errors import RecordError
 from penstock.plan.functions import BatchFunction, OpenFunction
-from penstock.plan.nodes import MapRows, Node
+from penstock.plan.nodes import MapRows
 from penstock.spi import Task, located
 from penstock.types import arrow_schema
 from penstock.types.arrow import python_values
@@ -128,20 +128,3 @@ class RowByRow:
 
     def close(self) -> None:
         """Nothing to do."""
-
-
-def beside(
-    staying: NDArray[np.int64], arrays: Sequence[pa.Array], origin: NDArray[np.int64]
-) -> tuple[list[pa.Array], NDArray[np.int64], NDArray[np.bool_]]:
-    """``arrays``, made of the rows ``origin``, with nulls for the rows ``staying``, each before those that were made of
-    it. Then the number of the row that each came from, and whether it was made."""
-    rows = np.concatenate([staying, origin])
-    order = np.argsort(rows, kind="stable")
-    made = order >= len(staying)
-    index = pa.array(order - len(staying), pa.int64(), mask=~made)
-    return [each.take(index) for each in arrays], rows[order], made
-
-
-def function_stage(node: Node) -> FunctionStage | None:
-    """The call of a node that is a function in Python; None for any other."""
-    return FunctionStage.from_node(node) if isinstance(node, MapRows) else None

@@ -51,8 +51,8 @@ from penstock.spi import (
     frame_schema,
     read_frame,
     source_document,
+    until_stopped,
 )
-from penstock.spi.support.stopping import until_stopped
 from penstock.types import BIGINT, TINYINT, quoted_name, spark_type
 
 #: The time limit of the last commit of a job, in ms.
