@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import textwrap
+from pathlib import Path
 
 import pytest
 
@@ -123,6 +124,13 @@ def test_old_archives_are_deleted(java, monkeypatch):
         archives.append(shared.archive)
     shared_classes()
     assert [each.exists() for each in archives] == [False, False, False, True, True]
+
+
+def test_a_file_that_another_process_deletes_meanwhile_is_no_failure(java, monkeypatch):
+    folder = shared_classes().archive.parent
+    gone = folder / "archive.jsa.1"
+    monkeypatch.setattr(Path, "iterdir", lambda _: iter([gone]))
+    assert shared_classes().archive.parent == folder
 
 
 @pytest.mark.parametrize("value", ["off", "OFF", "0", "false"])

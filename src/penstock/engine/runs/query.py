@@ -59,6 +59,8 @@ from penstock.spi import (
 #: How often a query with sources that may end one after the other is checked, and whether all records of a batch job
 #: are there.
 _CHECK_EVERY_SECONDS = 1
+#: How long a query that is being stopped waits for Spark to log the batch that was published last.
+_LOG_SECONDS = 10
 
 
 @dataclass(eq=False)
@@ -266,6 +268,7 @@ class Query:
         All steps run, even if one fails. Raises ExecutionError with all failures.
         """
         failures: list[Exception] = []
+        self._await_log()
         _close(self._end, failures)
         self.gather()
         with self._at_work:  # if Spark has died under it, a batch may still be aborting its transaction
@@ -277,6 +280,21 @@ class Query:
         close_idle_callbacks(self.spark)
         if failures:
             raise ExecutionError("; ".join(map(str, failures))) from failures[0]
+
+    def _await_log(self) -> None:
+        """Give Spark the moment it needs to log the batch that was published last. A batch that is not logged runs
+        again with the next start, and a target without transactions would get its records twice."""
+        deadline = time.monotonic() + _LOG_SECONDS
+        with suppress(PenstockError, *FOREIGN):
+            while (
+                self.spark_query is not None
+                and self._failure is None
+                and self._published is not None
+                and self.checkpoint.first_batch() <= self._published
+                and self.spark_query.isActive
+                and time.monotonic() < deadline
+            ):
+                time.sleep(0.02)
 
     def _rest(self) -> None:
         """Record which batch was published last, for savepoints. Skipped after a failed batch, which a committer may

@@ -109,7 +109,10 @@ def _key(java: Path) -> str:
 
 def _prune(folder: Path) -> None:
     """Delete the files that no process will use again."""
-    changed = {path: path.stat().st_mtime for path in folder.iterdir()}
+    changed = {}
+    for path in folder.iterdir():
+        with contextlib.suppress(FileNotFoundError):  # another process deletes what it made an archive of
+            changed[path] = path.stat().st_mtime
     archives = sorted((path for path in changed if path.suffix == ".jsa"), key=changed.__getitem__)
     left = [path for path in changed if path.suffix != ".jsa" and time.time() - changed[path] > _ABANDONED_SECONDS]
     for path in archives[:-_KEPT] + left:
