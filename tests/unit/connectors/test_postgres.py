@@ -20,8 +20,23 @@ from penstock.connectors.postgres.changes import LastChanges, last_of_keys
 from penstock.connectors.postgres.columns import TableColumn, match_columns, stage_type
 from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.spec import PostgresSinkSpec
-from penstock.connectors.postgres.staging import PostgresOutput, _Stage
-from penstock.errors import DatabaseUnavailableError, OptionsError, RecordError, SchemaError, UnsupportedError
+from penstock.connectors.postgres.staging import (
+    CopyingWriter,
+    PostgresOutput,
+    StageSpec,
+    _Stage,
+    copy_passed_rows,
+    copying_instructions,
+    writer_factory,
+)
+from penstock.errors import (
+    CheckpointError,
+    DatabaseUnavailableError,
+    OptionsError,
+    RecordError,
+    SchemaError,
+    UnsupportedError,
+)
 from penstock.plan.nodes import Materialize
 from penstock.plan.planning import plan_job
 from penstock.spi import (
@@ -32,7 +47,9 @@ from penstock.spi import (
     Column,
     ColumnKind,
     Guarantee,
+    Output,
     TableDefinition,
+    Task,
     connectors,
     scan_spec,
 )
@@ -323,6 +340,43 @@ def test_a_text_with_a_zero_is_named_by_its_place(texts):
 def test_a_zero_outside_a_slice_or_in_numbers_is_none_of_a_text():
     sliced = rows(text=pa.array(["\0", "a", "b", "\0"]), n=pa.array([0, 0, 0, 0])).slice(1, 2)
     assert add(_Stage(branch("text STRING, n BIGINT"), 7), sliced).num_rows == 2
+
+
+@pytest.fixture
+def copied(monkeypatch) -> list[pa.RecordBatch]:
+    """What tasks copy into staging tables."""
+    found: list[pa.RecordBatch] = []
+    monkeypatch.setattr(CopyingWriter, "_copy", lambda _, stage, staged: staged and found.append(staged))
+    return found
+
+
+def pass_on(before: PostgresOutput, now: PostgresOutput, given: pa.RecordBatch) -> None:
+    """A task passes rows of a table on, and the one that copies them knows another definition of it."""
+    names = list(before.schema.names)
+    values, hidden = given.select(names), given.select([each for each in given.schema.names if each not in names])
+    outputs = [Output(0, "t", each.spec, each.schema) for each in (before, now)]
+    passed = writer_factory(outputs[:1], 1).run(Task(0, 1), [(0, values, hidden)])
+    instructions = copying_instructions(StageSpec(now.spec.address, "s", (now,)))
+    list(copy_passed_rows(outputs[1:], Task(0, 1, instructions), passed))
+
+
+def test_rows_that_are_passed_on_are_copied_by_position(copied):
+    table = branch("id BIGINT, text STRING")
+    pass_on(table, table, rows(id=pa.array([1, 2], pa.int64()), text=pa.array(["x", None])))
+    assert [each.drop_columns("writer").to_pylist() for each in copied] == [
+        [{"c0": 1, "c1": "x"}, {"c0": 2, "c1": None}]
+    ]
+
+
+@pytest.mark.parametrize(
+    "changed", ["id BIGINT, text STRING, n INT", "text STRING, id BIGINT", "id BIGINT", "id BIGINT, note STRING"]
+)
+def test_rows_that_were_kept_for_other_columns_are_refused(copied, changed):
+    """A job dies when one of its targets has a batch, and its definition changes before the other one gets it."""
+    given = rows(id=pa.array([1], pa.int64()), text=pa.array(["x"]))
+    with pytest.raises(CheckpointError, match=r"table 't'.*`id` BIGINT, `text` STRING>, .*has changed since"):
+        pass_on(branch("id BIGINT, text STRING"), branch(changed), given)
+    assert copied == []
 
 
 # --- changes by key --------------------------------------------------------------------------------------------------

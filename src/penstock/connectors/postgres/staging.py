@@ -28,7 +28,8 @@ from penstock.connectors.postgres.address import Address
 from penstock.connectors.postgres.changes import LastChanges, deletions
 from penstock.connectors.postgres.columns import stage_type
 from penstock.connectors.postgres.database import CommitOutcomeError, Transaction, database_at
-from penstock.errors import DatabaseUnavailableError, ExecutionError, RecordError
+from penstock.delivery import FINISH_BATCH
+from penstock.errors import CheckpointError, DatabaseUnavailableError, ExecutionError, RecordError
 from penstock.spi import (
     KIND,
     Output,
@@ -56,6 +57,9 @@ STAGED = pa.schema(
         "data": pa.binary(),
     }
 )
+
+#: What says, beside rows that are passed on, which columns their output has.
+_COLUMNS = b"columns"
 
 #: The bits of a writer's number below that of its task.
 _RANDOM_BITS = 43
@@ -141,7 +145,7 @@ def writer_factory(outputs: Sequence[Output], owners: int) -> WriterFactory:
 def open_writer(outputs: Sequence[Output], task: Task) -> Writer:
     """The writer of a task: it copies rows where the driver's instructions (:func:`copying_instructions`) say into
     which tables, else it passes them on."""
-    return _copying_writer(outputs, task) if task.instructions else _PassingWriter()
+    return _copying_writer(outputs, task) if task.instructions else _PassingWriter(outputs)
 
 
 def _copying_writer(outputs: Sequence[Output], task: Task) -> CopyingWriter:
@@ -179,8 +183,17 @@ class CopyingWriter(Writer):
         return ()
 
     def take(self, output: int, rows: pa.RecordBatch) -> None:
-        """Take rows of one output: its columns, by their numbers, then those of places and kinds."""
+        """Take rows of one output: its columns, by their numbers, then those of places and kinds.
+
+        Raises CheckpointError for rows that were kept when the output had other columns.
+        """
         stage = self._stages[output]
+        before, now = (rows.schema.metadata or {}).get(_COLUMNS, b"").decode(), stage.branch.schema.text()
+        if before not in ("", now):  # a former version did not tell them
+            raise CheckpointError(
+                f"table '{stage.branch.table}': rows of a batch that another table of the job has were kept for it as "
+                f"{before}, and it is {now} now: the job's definition has changed since. {FINISH_BATCH}"
+            )
         names, count = stage.branch.schema.names, len(stage.branch.schema.names)
         values = pa.RecordBatch.from_arrays(rows.columns[:count], names=list(names))
         self._copy(stage, stage.add(values, rows.select(rows.schema.names[count:])))
@@ -216,15 +229,19 @@ class CopyingWriter(Writer):
 class _PassingWriter(Writer):
     """Passes the rows of a task on, each batch with those of one output."""
 
+    def __init__(self, outputs: Sequence[Output]):
+        self._outputs = outputs
+
     def write(self, output: int, rows: pa.RecordBatch, hidden: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        columns = {"output": output, "data": _stream(rows, hidden)}
+        columns = {"output": output, "data": _stream(self._outputs[output], rows, hidden)}
         arrays = [pa.array([columns.get(field.name)], field.type) for field in STAGED]
         yield pa.RecordBatch.from_arrays(arrays, schema=STAGED)
 
 
-def _stream(values: pa.RecordBatch, hidden: pa.RecordBatch) -> bytes:
+def _stream(output: Output, values: pa.RecordBatch, hidden: pa.RecordBatch) -> bytes:
     names = [*(f"c{at}" for at in range(values.num_columns)), *hidden.schema.names]
-    batch = pa.RecordBatch.from_arrays([*values.columns, *hidden.columns], names=names)
+    about = {_COLUMNS: output.schema.text()}
+    batch = pa.RecordBatch.from_arrays([*values.columns, *hidden.columns], names=names, metadata=about)
     data: bytes = ipc_stream(batch).to_pybytes()
     return data
 
