@@ -1,9 +1,13 @@
-"""What Spark reports, as one human-readable line."""
+"""What Spark reports, as one human-readable line; what a query that is closed waits for."""
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
+from penstock.engine.runs.query import Query
 from penstock.errors import PossibleDataLossError, from_wire, to_wire
 from penstock.spi import cause_of
 
@@ -52,3 +56,18 @@ def test_an_error_of_ours_is_found_in_what_spark_makes_of_it():
     found = from_wire(text)
     assert type(found) is PossibleDataLossError
     assert str(found) == str(error)
+
+
+def test_a_query_that_two_threads_close_waits_for_sparks_log_in_both():
+    """The other one has closed it when this one asks for the log."""
+    logged = [3, 3, 4]
+
+    def first_batch() -> int:
+        query._published = None
+        return logged.pop(0)
+
+    query = object.__new__(Query)
+    given: Any = {"checkpoint": SimpleNamespace(first_batch=first_batch), "spark_query": SimpleNamespace(isActive=True)}
+    vars(query).update(given, _failure=None, _published=3)
+    query._await_log()
+    assert logged == []

@@ -284,13 +284,13 @@ class Query:
     def _await_log(self) -> None:
         """Give Spark the moment it needs to log the batch that was published last. A batch that is not logged runs
         again with the next start, and a target without transactions would get its records twice."""
-        deadline = time.monotonic() + _LOG_SECONDS
+        deadline, published = time.monotonic() + _LOG_SECONDS, self._published  # another thread may close it too
         with suppress(PenstockError, *FOREIGN):
             while (
                 self.spark_query is not None
                 and self._failure is None
-                and self._published is not None
-                and self.checkpoint.first_batch() <= self._published
+                and published is not None
+                and self.checkpoint.first_batch() <= published
                 and self.spark_query.isActive
                 and time.monotonic() < deadline
             ):
