@@ -282,8 +282,7 @@ class FlowRun:
             after = replace(after, sinks=sinks, operator_times=seen, final=final)
             self._check_shared((after.files() - before.files()) | self._kept)
             if self._several:
-                keepers = (number for number, each in enumerate(self.committers) if each.keeps_state)
-                output = _choose(rows, *(edge_of_target(ENCODED, each) for each in keepers))
+                output = choose_output(rows, self.committers)
                 kept = KeptOutput.write(self._states.storage, f"{name}.output", output, self._tables, files)
                 after = replace(after, output=kept)
             state = self._states.write(after, f"{name}.manifest")
@@ -424,6 +423,13 @@ def _data(rows: pa.Table, edge: int) -> list[bytes]:
     """The bytes that tasks sent to the driver."""
     receiver = Receiver()
     return [bytes(data) for each in _choose(rows, edge).to_batches() for data in receiver.data(each)]
+
+
+def choose_output(rows: pa.Table, committers: Sequence[Committer]) -> pa.Table:
+    """The output of the targets that commit the state: what their writers have passed on, and the results of those that
+    have written where the rows are."""
+    keepers = [number for number, each in enumerate(committers) if each.keeps_state]
+    return _choose(rows, *(edge_of_target(edge, each) for edge in (ENCODED, RESULTS) for each in keepers))
 
 
 def _choose(rows: pa.Table, *edges: int) -> pa.Table:
