@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from penstock.engine.runs.flows import check_attempts, choose_output
-from penstock.errors import OptionsError
-from penstock.flow.graph.exchange import ENCODED, EXCHANGE, REPORTS, RESULTS, STATE, edge_of_target
+from penstock.engine.runs.flows import FlowRun, check_attempts, choose_output
+from penstock.errors import CheckpointError, OptionsError
+from penstock.flow.graph.exchange import ENCODED, EXCHANGE, KEPT_FILES, REPORTS, RESULTS, STATE, edge_of_target
+from penstock.flow.state.manifest import Manifest, Sinks
+from penstock.flow.state.storage import Storage
 
 STAGES, ADAPTIVE = "spark.stage.maxConsecutiveAttempts", "spark.sql.adaptive.enabled"
 
@@ -47,3 +51,34 @@ def test_what_targets_need_to_commit_later_is_kept() -> None:
     rows = pa.Table.from_pylist([{"edge": edge} for edge in edges], schema=EXCHANGE)
     kept = choose_output(rows, committers).column("edge").to_pylist()
     assert sorted(kept) == sorted(edge_of_target(edge, target) for target in (0, 2) for edge in (ENCODED, RESULTS))
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_output_that_only_other_machines_see_is_told_where_no_step_has_state(tmp_path: Path, there: bool) -> None:
+    """Before it is published: the file would be taken for one that was lost."""
+    if there:
+        (tmp_path / "0-a.output-0-0-b.rows").touch()
+    rows = pa.Table.from_pylist([{"edge": KEPT_FILES, "data": b'{"0-a.output-0-0-b.rows": "1"}'}], schema=EXCHANGE)
+    run: Any = SimpleNamespace(
+        job=SimpleNamespace(settings=SimpleNamespace(batch=False)),
+        context=SimpleNamespace(job="j", checkpoint=SimpleNamespace(location="c")),
+        keeps_rows=False,
+        origin="",
+        flow=SimpleNamespace(processing=False),
+        _collect=lambda *_: ("0-a", rows),
+        _batch_times=SimpleNamespace(next=lambda *_: 0),
+        _local=False,
+        _several=False,
+        _sinks=Sinks(),
+        _states=SimpleNamespace(
+            state_before=lambda _: Manifest(), last=Manifest(), storage=Storage.from_uri(str(tmp_path))
+        ),
+        _times=SimpleNamespace(progress_after=lambda *_: {}),
+    )
+    run._check_shared = partial(FlowRun._check_shared, run)
+    batch: Any = SimpleNamespace(id=0, tasks=1)
+    if there:
+        assert FlowRun.run(run, batch, None, "", "").rows == rows  # type: ignore[arg-type]
+        return
+    with pytest.raises(CheckpointError, match=r"'0-a\.output-0-0-b\.rows'.*is not the same on all machines"):
+        FlowRun.run(run, batch, None, "", "")  # type: ignore[arg-type]

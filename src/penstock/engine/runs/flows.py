@@ -273,6 +273,7 @@ class FlowRun:
         times = self._times.progress_after(batch, before, self._measured)
         files = {name: digest for data in _data(rows, KEPT_FILES) for name, digest in json.loads(data).items()}
         self._kept = frozenset(files)
+        self._check_shared(self._kept)
         # The manifest records the batch's tables. Without state, only those that repeat batches matter.
         sinks = self._sinks
         changed = sinks != before.sinks and bool(state or sinks.repeating)
@@ -280,7 +281,7 @@ class FlowRun:
             seen = operator_times(before.operator_times, self._operator_reports)
             after = merge_reports(before, batch.id, reports, now, times)
             after = replace(after, sinks=sinks, operator_times=seen, final=final)
-            self._check_shared((after.files() - before.files()) | self._kept)
+            self._check_shared(after.files() - before.files())
             if self._several:
                 output = choose_output(rows, self.committers)
                 kept = KeptOutput.write(self._states.storage, f"{name}.output", output, self._tables, files)
@@ -351,7 +352,8 @@ class FlowRun:
                 None if target.writers.publish else committer.instructions(batch)
                 for committer, target in zip(self.committers, self.flow.targets, strict=True)
             ),
-            keeps=self._several or not self._local,
+            # Without checkpoints there is no folder that all machines have.
+            keeps=self._several or (not self._local and self.job.settings.checkpointing),
         )
         job = frame
         for stage in range(1, 1 if whole else flow.stages + 1):
@@ -375,14 +377,14 @@ class FlowRun:
     # --- state -----------------------------------------------------------------------------------------------
 
     def _check_shared(self, files: Collection[str]) -> None:
-        """Raises CheckpointError for files of tasks that the driver does not see, before the state is committed."""
+        """Raises CheckpointError for files of tasks that the driver does not see, before anything is committed."""
         unseen = [] if self._local else self._states.storage.unseen(files)
         if unseen:
             raise CheckpointError(
-                f"tasks of job '{self.context.job}' have written state, '{unseen[0]}' among it, which the driver does "
-                f"not find in the checkpoint '{self.context.checkpoint.location}': its folder is not the same on all "
-                "machines of the Spark cluster. Put the checkpoint on a volume that all of them mount at this path, or "
-                "in s3://, gs:// or hdfs://"
+                f"tasks of job '{self.context.job}' have written files, but the driver does not find '{unseen[0]}' in "
+                f"the checkpoint '{self.context.checkpoint.location}': its folder is not the same on all machines of "
+                "the Spark cluster. Put the checkpoint on a volume that all of them mount at this path, or in s3://, "
+                "gs:// or hdfs://"
             )
 
     def committed(self, batch: Batch) -> None:
