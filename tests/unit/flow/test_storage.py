@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -143,6 +144,19 @@ def test_cached_files_that_nothing_reads_are_deleted(tmp_path: Path) -> None:
     storage.write("new", [b"new"])
     assert sorted(path.name.rpartition("-")[2] for path in cache.iterdir()) == ["new", "read"]
     assert storage.open("unread").to_pybytes() == b"unread"
+
+
+def test_cached_output_of_a_batch_is_deleted_soon(tmp_path: Path) -> None:
+    """By the machines that have written or read it too, and not by the driver alone, which deletes the file."""
+    cache = tmp_path / "cache"
+    storage = RemoteStorage((tmp_path / "there").as_uri(), str(cache))
+    for name in ("state.arrow", "output.rows"):
+        storage.write(name, [name.encode()])
+    for path in cache.iterdir():
+        os.utime(path, (time.time() - 600,) * 2)
+    storage.write("new.rows", [b"new"])
+    assert sorted(path.name.rpartition("-")[2] for path in cache.iterdir()) == ["new.rows", "state.arrow"]
+    assert storage.open("output.rows").to_pybytes() == b"output.rows"
 
 
 def test_addresses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

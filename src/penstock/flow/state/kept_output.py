@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from penstock.columns.streams import ipc_stream
 from penstock.errors import CheckpointError, CheckpointUnavailableError
-from penstock.flow.state.storage import Storage, Write
+from penstock.flow.state.storage import OUTPUT_SUFFIX, Storage, Write
 
 #: Of the rows of :class:`KeptOutput`, which are those of the exchange. Rows of version 1 have their bytes in them.
 OUTPUT_VERSION = 2
@@ -30,7 +30,7 @@ class KeptFile:
 
     def __init__(self, storage: Storage, prefix: str):
         self._storage = storage
-        self.name = f"{prefix}-{uuid.uuid4().hex[:12]}.rows"
+        self.name = f"{prefix}-{uuid.uuid4().hex[:12]}{OUTPUT_SUFFIX}"
         self._opened = ExitStack()
         self._write: Write | None = None
         self._digest = hashlib.sha256()

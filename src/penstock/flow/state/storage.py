@@ -21,8 +21,11 @@ from pyarrow import fs
 
 from penstock.errors import CheckpointError, CheckpointUnavailableError
 
-#: After this time without being read, a copy of a remote file is deleted.
-_UNREAD_SECONDS = 3600
+#: How names of files with the output of a batch end, which nothing reads after the batch.
+OUTPUT_SUFFIX = ".rows"
+#: After this time without being read, a copy of a remote file is deleted, and that of output, of which each batch may
+#: have as much as of its input.
+_UNREAD_SECONDS, _UNREAD_OUTPUT_SECONDS = 3600, 300
 
 
 #: Adds a bytes-like part to a new file.
@@ -181,7 +184,8 @@ class LocalStorage(Storage):
 @dataclass(frozen=True)
 class RemoteStorage(Storage):
     """A folder that pyarrow.fs opens. Files that were written or read here are kept whole in the folder ``cache``,
-    where other processes of this machine find them, until nothing has read them for an hour."""
+    where other processes of this machine find them, until nothing has read them for an hour, or output of a batch for
+    five minutes."""
 
     uri: str
     cache: str
@@ -273,8 +277,9 @@ class RemoteStorage(Storage):
         with _failures(action, self.cache):
             draft.replace(path)
             for each in os.scandir(self.cache):
+                most = _UNREAD_OUTPUT_SECONDS if each.name.endswith(OUTPUT_SUFFIX) else _UNREAD_SECONDS
                 with suppress(FileNotFoundError):  # deleted by another process since
-                    if self._mark in each.name and each.stat().st_mtime < time.time() - _UNREAD_SECONDS:
+                    if self._mark in each.name and each.stat().st_mtime < time.time() - most:
                         os.unlink(each.path)
 
 
