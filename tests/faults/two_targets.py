@@ -3,18 +3,23 @@ PostgreSQL has committed."""
 
 from __future__ import annotations
 
+import json
+import shutil
 import socket
 import threading
 from contextlib import closing, suppress
+from pathlib import Path
 
 from adbc_driver_postgresql import dbapi
 
 from penstock.connectors.postgres.address import parse_address
 from penstock_testing import Then, Trap
 from penstock_testing.services.postgres import PostgresServer
-from tests.faults.driver_deaths import die
+from tests.faults.checkpoints import must_stop
+from tests.faults.driver_deaths import ENOUGH_FOR_A_SHUFFLE, die
 from tests.faults.harness import PATIENCE, Outcome, Trial, cell
 from tests.faults.processes import JobProcess
+from tests.faults.states import state_of
 from tests.relay import Relay
 
 
@@ -52,11 +57,11 @@ class Database:
         self.port = self._server.port
         self._ask("CREATE TABLE numbers (k text, n bigint)", rows=False)
 
-    def job(self, first: str, then: str) -> JobProcess:
+    def job(self, first: str, then: str, *, batches: int = 8) -> JobProcess:
         """The job ``copy`` with both targets; ``first`` is committed first in each batch."""
         # A target that commits the group's offsets would be last.
         source = {} if then == "kafka" else {"properties.commit.offsets.on.checkpoint": "false"}
-        head, _, _ = self._trial.sql(source=source).rpartition("INSERT INTO")
+        head, _, _ = self._trial.sql(source=source, batches=batches).rpartition("INSERT INTO")
         inserts = {
             "kafka": "INSERT INTO t SELECT k, n, h FROM s;",
             "postgres": "INSERT INTO numbers SELECT k, n FROM s;",
@@ -126,6 +131,55 @@ def postgres_first(trial: Trial) -> Outcome:
     job = database.job("postgres", "kafka")
     trap = trial.committing(trial.before + 1, call=lambda _: job.kill(), then=Then.DROP)
     return _killed_between(trial, database, job, trap, in_database=trial.before)
+
+
+def _kept_by_tasks(trial: Trial, first: str, then: str) -> Outcome:
+    """Two batches of two tasks each, whose output is so large that tasks keep it in files. The job is killed between
+    the two commits of the second one. Without a file it stops; with all of them it gives the other target what the
+    first one has, and runs no task again that computes."""
+    trial.records = max(trial.records, ENOUGH_FOR_A_SHUFFLE)
+    database = Database(trial)
+    job = database.job(first, then, batches=2)
+    at = trial.ended if first == "kafka" else trial.committing
+    die(trial, job, at(2, call=lambda _: job.kill(), then=Then.DROP), planned=1, done=0)
+    trial.hit(f"in PostgreSQL batch {database.committed()} was done", database.committed() == (first != "kafka"))
+    (manifest,) = _attempts(job)
+    output = json.loads(manifest.read_text())["output"]
+    files = [state_of(job) / name for name in sorted(output["files"])]
+    kept, beside = sum(each.stat().st_size for each in files), (state_of(job) / output["file"]).stat().st_size
+    trial.hit(f"{len(files)} tasks have kept {kept} bytes in files, the driver {beside}", len(files) == 2)
+    away = trial.folder / files[-1].name
+    shutil.move(files[-1], away)
+    stop = must_stop(trial, job, files[-1].name, "is missing")
+    trial.hit("without one of them it stopped", database.committed() == (first != "kafka"))
+    shutil.move(away, files[-1])
+    trial.verifier.restarted()
+    job.start().finish(PATIENCE)
+    trial.hit("no other attempt was made", _attempts(job) == [manifest])
+    left = sorted(each.name for each in state_of(job).glob("*.output*"))
+    trial.hit(f"{len(left)} files of output are left", not left)
+    return trial.outcome(job, stop=stop, problem=database.problem())
+
+
+def _attempts(job: JobProcess) -> list[Path]:
+    """The manifests of the attempts at the second batch."""
+    return sorted(state_of(job).glob("000000001-*.manifest"))
+
+
+@cell(
+    "F13",
+    "killed after Kafka's commit, before PostgreSQL's; output in files of its tasks, one of them lost for a while",
+)
+def kafka_first_of_kept(trial: Trial) -> Outcome:
+    return _kept_by_tasks(trial, "kafka", "postgres")
+
+
+@cell(
+    "F13",
+    "killed after PostgreSQL's commit, before Kafka's; output in files of its tasks, one of them lost for a while",
+)
+def postgres_first_of_kept(trial: Trial) -> Outcome:
+    return _kept_by_tasks(trial, "postgres", "kafka")
 
 
 @cell("F13", "the answer to PostgreSQL's COMMIT lost, connection closed")
