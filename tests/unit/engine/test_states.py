@@ -118,6 +118,14 @@ def test_output_that_was_kept_goes_when_all_targets_have_it(folder: Folder) -> N
     assert folder.names == {"0", "0.manifest", "0-b.manifest"}
 
 
+def test_what_tasks_of_a_failed_attempt_have_written_goes(folder: Folder) -> None:
+    states = folder.run()
+    for name in ("7-a-0-00-x.arrow", "7-a.output-0-1-x.rows", "7-b-0-00-x.arrow", "6-a.manifest"):
+        folder.storage.write(name, [b"rows"])
+    states.discard("7-a")
+    assert folder.names == {"7-b-0-00-x.arrow", "6-a.manifest"}
+
+
 def test_state_of_a_step_that_the_job_does_not_have_is_named(folder: Folder) -> None:
     state = folder.batch(folder.run(), 0, "", "0")
     with pytest.raises(CheckpointError, match="has state of 'step', which the job does not have any more"):

@@ -8,6 +8,7 @@ import os
 import tempfile
 import uuid
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from typing import Any
@@ -360,7 +361,12 @@ class FlowRun:
             # Owners of a target's partitions may be more.
             owned = job.repartitionById(owners, F.col("owner") % owners).sortWithinPartitions(*ORDER)
             job = mapped(owned, partial(_own, flow, stage, instructions), from_arrow_schema(EXCHANGE))
-        rows, _ = collect_rows(job, pickled(instructions))
+        try:
+            rows, _ = collect_rows(job, pickled(instructions))
+        except Exception:
+            with suppress(CheckpointError):
+                self._states.discard(name)
+            raise
         return name, rows
 
     def _count(self) -> None:

@@ -113,6 +113,13 @@ class StateHistory:
         self._last = reference, manifest
         return reference
 
+    def discard(self, attempt: str) -> None:
+        """Delete the files of an attempt whose tasks have failed: their names begin with its own, and nothing else
+        names them. What a task that still runs writes later is deleted as an old file. Raises CheckpointError."""
+        for each in list(self.storage.files()):
+            if each.name.startswith(attempt):
+                self.storage.delete(each.name)
+
     def committed(self, reference: str, kept: Iterable[str] = ()) -> None:
         """All targets have the batch with this state after it. Delete the files that neither this state needs nor the
         one before it, and those in which the output of the batch was ``kept``. Raises CheckpointError if that fails."""
