@@ -13,13 +13,14 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from penstock_testing import Then
+from penstock_testing import Frame, Then
 from tests.faults.driver_deaths import ENOUGH_FOR_A_SHUFFLE, die
-from tests.faults.executors import clustered, kill_executor_of
-from tests.faults.harness import PATIENCE, Outcome, Trial, cell
+from tests.faults.executors import clustered, kill_executor, kill_executor_of
+from tests.faults.harness import PATIENCE, Outcome, Trial, cell, story
 from tests.faults.processes import JobProcess
 from tests.faults.states import finish, outcome, sql_of, state_of
 from tests.faults.steps import stopped
+from tests.faults.worker_deaths import redone
 
 __all__ = ["Point", "left_of"]
 
@@ -219,6 +220,35 @@ def executor_at_a_segment(trial: Trial) -> Outcome:
     kill_executor_of(point.process)
     job.finish(PATIENCE)
     trial.hit("batch 1 is retried", "batch 1 is retried" in job.text)
+    return outcome(trial, job)
+
+
+@cell("F26", "executor, when its task publishes what the tasks of operators have kept")
+def executor_of_owner(trial: Trial) -> Outcome:
+    """Owners of partitions publish in a Spark job of their own. The batch is published again from the same files."""
+    trial.records = max(trial.records, ENOUGH_FOR_A_SHUFFLE)
+    environment = {"PYTHONPATH": str(_POINTS), "PENSTOCK_DRIVER_BYTES": "0"}
+    job = clustered(trial, sql_of(trial, batches=2), environment)
+    kept: list[Path] = []
+
+    def kill(frame: Frame) -> None:
+        kept.extend(state_of(job).glob("000000001-*.output-*.rows"))
+        kill_executor(frame)
+
+    trap = trial.published(after=trial.ended(1), call=kill)
+    publishers = trial.publishers()
+    trial.numbered.write(trial.records)
+    job.start()
+    trial.wait(job, trap)
+    trial.verifier.restarted()
+    job.finish(PATIENCE)
+    trial.hit(story(trap))
+    trial.hit(f"{len(kept)} tasks have kept output", kept)
+    trial.hit(f"a batch is published by {publishers()} processes", publishers() > 1)
+    redone(trial, job, 1)
+    trial.hit("operators ran once", len(_manifests(job, 1)) == 1)
+    left = len(list(state_of(job).glob("*.output*")))
+    trial.hit(f"{left} files of output are left", not left)
     return outcome(trial, job)
 
 

@@ -7,12 +7,15 @@ number and the name to FILE, each in a line, and waits for a third line. All oth
 file of a table is renamed (``appear``), after that (``appeared``), or when all of its batch are (``published``).
 
 ``PENSTOCK_MACHINE`` is the name of the machine that the process is on, by its checkpoint.
+
+``PENSTOCK_DRIVER_BYTES`` is how many bytes of a batch's output the driver of a job publishes at most by itself.
 """
 
 from __future__ import annotations
 
 import fnmatch
 import os
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -102,7 +105,16 @@ def move(machine: str) -> None:
     owners.this_process = lambda: replace(here(), host=machine)
 
 
+def publish_on_driver(most: int) -> None:
+    """Have the driver publish so many bytes of a batch's output at most."""
+    from penstock.engine.runs import write_tasks
+
+    write_tasks._MOST_BYTES_OF_DRIVER = most
+
+
 if machine := os.environ.get("PENSTOCK_MACHINE"):
     move(machine)
+if (most := os.environ.get("PENSTOCK_DRIVER_BYTES")) and "penstock.cli.main" in sys.orig_argv:
+    publish_on_driver(int(most))
 if given := os.environ.get("PENSTOCK_POINT"):
     install(*given.split(" ", 2))
