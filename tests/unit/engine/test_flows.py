@@ -11,8 +11,10 @@ import pyarrow as pa
 import pytest
 
 from penstock.engine.runs.flows import FlowRun, check_attempts, choose_output
-from penstock.errors import CheckpointError, OptionsError
+from penstock.engine.runs.states import StateHistory
+from penstock.errors import BatchError, CheckpointError, OptionsError
 from penstock.flow.graph.exchange import ENCODED, EXCHANGE, KEPT_FILES, REPORTS, RESULTS, STATE, edge_of_target
+from penstock.flow.graph.fitting import Fitting
 from penstock.flow.state.manifest import Manifest, Sinks
 from penstock.flow.state.storage import Storage
 
@@ -82,3 +84,26 @@ def test_output_that_only_other_machines_see_is_told_where_no_step_has_state(tmp
         return
     with pytest.raises(CheckpointError, match=r"'0-a\.output-0-0-b\.rows'.*is not the same on all machines"):
         FlowRun.run(run, batch, None, "", "")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_output_of_a_batch_that_has_failed_stays_for_other_targets_only(tmp_path: Path, several: bool) -> None:
+    file = tmp_path / "0-a.output-0-0-b.rows"
+    file.touch()
+
+    def fail(_: object) -> None:
+        raise BatchError("the batch fails")
+
+    run: Any = SimpleNamespace(
+        context=SimpleNamespace(spark=session("spark://host:7077", {})),
+        committers=[],
+        _kept=frozenset([file.name]),
+        _several=several,
+        _states=StateHistory(Storage.from_uri(str(tmp_path)), Fitting({}), "c"),
+        _targets=[SimpleNamespace(keeps_state=True, commit_status=fail)],
+    )
+    run._drop_output = partial(FlowRun._drop_output, run)
+    with pytest.raises(BatchError, match="the batch fails"):
+        FlowRun.publish(run, None, None)  # type: ignore[arg-type]
+    assert file.exists() is several
+    assert run._kept == frozenset()

@@ -219,10 +219,22 @@ class FlowRun:
     def publish(self, batch: Batch, frame: DataFrame) -> list[Published]:
         """Run the operators on a batch, publish the results, and commit the state with them (rule "state commits with
         the output"). A batch that was committed before runs nothing. :meth:`committed` comes next."""
-        with scratch_folder(self.context.spark) as folder:
-            done = deliver(batch, self._targets, _Operators(self, frame, folder))
+        try:
+            with scratch_folder(self.context.spark) as folder:
+                done = deliver(batch, self._targets, _Operators(self, frame, folder))
+        except Exception:
+            self._drop_output()
+            raise
         self._state = done.state
         return list(done.published[: len(self.committers)])
+
+    def _drop_output(self) -> None:
+        """Delete the files with the output of a batch that has failed, which no later run reads: with one target, it
+        has the batch or gets another attempt."""
+        kept, self._kept = self._kept, frozenset()
+        if not self._several:
+            with suppress(CheckpointError):
+                self._states.drop(kept)
 
     @property
     def keeps_rows(self) -> bool:

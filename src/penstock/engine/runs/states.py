@@ -120,11 +120,15 @@ class StateHistory:
             if each.name.startswith(attempt):
                 self.storage.delete(each.name)
 
+    def drop(self, kept: Iterable[str]) -> None:
+        """Delete the files in which the output of a batch was ``kept``. Raises CheckpointError."""
+        for name in sorted(kept):
+            self.storage.delete(name)
+
     def committed(self, reference: str, kept: Iterable[str] = ()) -> None:
         """All targets have the batch with this state after it. Delete the files that neither this state needs nor the
         one before it, and those in which the output of the batch was ``kept``. Raises CheckpointError if that fails."""
-        for name in sorted(kept):
-            self.storage.delete(name)
+        self.drop(kept)
         if not reference or reference in [each for each, _ in self._former]:
             return
         self._former.append((reference, self._read(reference)))
