@@ -368,6 +368,18 @@ def test_rows_that_are_passed_on_are_copied_by_position(copied):
     ]
 
 
+@pytest.mark.parametrize(("ident", "text", "field"), [(1, "a\0", "text"), (None, "a", "id")])
+def test_a_row_that_cannot_be_copied_is_not_passed_on(copied, ident, text, field):
+    """Another target may have the batch when it is copied."""
+    table = branch("id BIGINT, text STRING", ["id"])
+    given = rows(id=pa.array([2, ident], pa.int64()), text=pa.array(["x", text]))
+    names = list(table.schema.names)
+    writer = writer_factory([Output(0, "t", table.spec, table.schema)], 1).open(Task(0, 1))
+    with pytest.raises(RecordError) as raised:
+        list(writer.write(0, given.select(names), given.select(list(HIDDEN.names))))
+    assert (raised.value.partition, raised.value.offset, raised.value.field) == (3, 101, field)
+
+
 @pytest.mark.parametrize(
     "changed", ["id BIGINT, text STRING, n INT", "text STRING, id BIGINT", "id BIGINT", "id BIGINT, note STRING"]
 )

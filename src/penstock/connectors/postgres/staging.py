@@ -227,12 +227,14 @@ class CopyingWriter(Writer):
 
 
 class _PassingWriter(Writer):
-    """Passes the rows of a task on, each batch with those of one output."""
+    """Passes the rows of a task on, each batch with those of one output. Raises RecordError for a row that PostgreSQL
+    cannot hold: another target of the job may have the batch when the rows are copied, and then it could never end."""
 
     def __init__(self, outputs: Sequence[Output]):
         self._outputs = outputs
 
     def write(self, output: int, rows: pa.RecordBatch, hidden: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        _check_values(self._outputs[output], rows, hidden)
         columns = {"output": output, "data": _stream(self._outputs[output], rows, hidden)}
         arrays = [pa.array([columns.get(field.name)], field.type) for field in STAGED]
         yield pa.RecordBatch.from_arrays(arrays, schema=STAGED)
@@ -278,13 +280,10 @@ class _Stage:
         count = rows.num_rows
         if not count:
             return None
-        for name, column in zip(rows.schema.names, rows.columns, strict=True):
-            _refuse_nul(self.branch, name, column, origins)
+        _check_values(self.branch, rows, origins)
         names = [f"c{number}" for number in range(rows.num_columns)]
         if self._last is None:
             return pa.RecordBatch.from_arrays([self._writers(count), *rows.columns], names=["writer", *names])
-        for name in self.branch.keys:
-            _refuse_null(self.branch, name, rows.column(rows.schema.names.index(name)), origins)
         kinds = origins.column(KIND) if KIND in origins.schema.names else None
         places = pa.array(np.arange(self._place, self._place + count))
         self._place += count
@@ -311,12 +310,20 @@ class _Stage:
         return pa.repeat(pa.scalar(self._writer, pa.int64()), count)
 
 
-def _refuse_null(branch: PostgresOutput, name: str, column: pa.Array, origins: pa.RecordBatch) -> None:
+def _check_values(output: Output, rows: pa.RecordBatch, origins: pa.RecordBatch) -> None:
+    """Raises RecordError for a value that PostgreSQL cannot hold in the column."""
+    for name, column in zip(rows.schema.names, rows.columns, strict=True):
+        _refuse_nul(output, name, column, origins)
+        if name in output.spec.upsert_keys:
+            _refuse_null(output, name, column, origins)
+
+
+def _refuse_null(output: Output, name: str, column: pa.Array, origins: pa.RecordBatch) -> None:
     """Raises RecordError for NULL in a column of the key."""
     if column.null_count:
         row = int(np.flatnonzero(np.asarray(column.is_null()))[0])
         raise RecordError(
-            f"table '{branch.table}': NULL cannot be part of the PRIMARY KEY",
+            f"table '{output.table}': NULL cannot be part of the PRIMARY KEY",
             "",
             *origin_of(origins, row),
             field=name,
@@ -324,7 +331,7 @@ def _refuse_null(branch: PostgresOutput, name: str, column: pa.Array, origins: p
         )
 
 
-def _refuse_nul(branch: PostgresOutput, name: str, column: pa.Array, origins: pa.RecordBatch) -> None:
+def _refuse_nul(output: Output, name: str, column: pa.Array, origins: pa.RecordBatch) -> None:
     """Raises RecordError for a text with the character U+0000, which PostgreSQL cannot hold."""
     texts, rows = column, None
     if pa.types.is_list(column.type):
@@ -336,7 +343,7 @@ def _refuse_nul(branch: PostgresOutput, name: str, column: pa.Array, origins: pa
         return
     row = first if rows is None else rows[first].as_py()
     raise RecordError(
-        f"table '{branch.table}': a text of PostgreSQL cannot hold the character U+0000",
+        f"table '{output.table}': a text of PostgreSQL cannot hold the character U+0000",
         "",
         *origin_of(origins, row),
         field=name,
