@@ -12,10 +12,10 @@ import pytest
 
 from penstock.engine.runs.flows import FlowRun, check_attempts, choose_output
 from penstock.engine.runs.states import StateHistory
-from penstock.errors import BatchError, CheckpointError, OptionsError
+from penstock.errors import BatchError, CheckpointError, CheckpointUnavailableError, OptionsError
 from penstock.flow.graph.exchange import ENCODED, EXCHANGE, KEPT_FILES, REPORTS, RESULTS, STATE, edge_of_target
 from penstock.flow.graph.fitting import Fitting
-from penstock.flow.state.manifest import Manifest, Sinks
+from penstock.flow.state.manifest import Sinks
 from penstock.flow.state.storage import Storage
 
 STAGES, ADAPTIVE = "spark.stage.maxConsecutiveAttempts", "spark.sql.adaptive.enabled"
@@ -72,12 +72,11 @@ def test_output_that_only_other_machines_see_is_told_where_no_step_has_state(tmp
         _local=False,
         _several=False,
         _sinks=Sinks(),
-        _states=SimpleNamespace(
-            state_before=lambda _: Manifest(), last=Manifest(), storage=Storage.from_uri(str(tmp_path))
-        ),
+        _states=StateHistory(Storage.from_uri(str(tmp_path)), Fitting({}), "c"),
         _times=SimpleNamespace(progress_after=lambda *_: {}),
     )
-    run._check_shared = partial(FlowRun._check_shared, run)
+    for name in ("_check_shared", "_discarding", "_made"):
+        setattr(run, name, partial(getattr(FlowRun, name), run))
     batch: Any = SimpleNamespace(id=0, tasks=1)
     if there:
         assert FlowRun.run(run, batch, None, "", "").rows == rows  # type: ignore[arg-type]
@@ -107,3 +106,12 @@ def test_output_of_a_batch_that_has_failed_stays_for_other_targets_only(tmp_path
         FlowRun.publish(run, None, None)  # type: ignore[arg-type]
     assert file.exists() is several
     assert run._kept == frozenset()
+
+
+def test_files_of_an_attempt_whose_manifest_cannot_be_written_are_deleted(tmp_path: Path) -> None:
+    for name in ("0-a.output-0-0-x.rows", "0-b.output-0-0-x.rows"):
+        (tmp_path / name).touch()
+    run: Any = SimpleNamespace(_states=StateHistory(Storage.from_uri(str(tmp_path)), Fitting({}), "c"))
+    with pytest.raises(CheckpointUnavailableError), FlowRun._discarding(run, "0-a"):
+        raise CheckpointUnavailableError("no space left on the device")
+    assert [each.name for each in tmp_path.iterdir()] == ["0-b.output-0-0-x.rows"]

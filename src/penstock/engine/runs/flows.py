@@ -8,7 +8,7 @@ import os
 import tempfile
 import uuid
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from typing import Any
@@ -268,23 +268,29 @@ class FlowRun:
         """Run the operators on a batch, from the state before it."""
         if not batch.tasks:
             return FlowAttempt(self, state, EXCHANGE.empty_table())
-        final = self.job.settings.batch and self.keeps_rows
-        if final and state:
+        if self.job.settings.batch and self.keeps_rows and state:
             raise CheckpointError(
                 f"job '{self.context.job}' is in batch mode and has state of a former batch in its checkpoint "
                 f"'{self.context.checkpoint.location}': start it with another checkpoint directory to compute all rows"
             )
         before = self._states.state_before(state or self.origin)
-        restated = bool(state or self.origin) and before is not self._states.last
         now = self._batch_times.next(before.time_ms, now_ms())
         name, rows = run_with_retries(lambda: self._collect(batch, frame, folder, before, now), batch.id, self.context)
+        with self._discarding(name):
+            return self._made(batch, state, before, now, name, rows)
+
+    def _made(self, batch: Batch, state: str, before: Manifest, now: int, name: str, rows: pa.Table) -> FlowAttempt:
+        """The attempt of that name at a batch, from the ``rows`` that its tasks have sent to the driver. Writes its
+        manifest, if there is something to tell."""
+        final = self.job.settings.batch and self.keeps_rows
+        restated = bool(state or self.origin) and before is not self._states.last
         reports = _data(rows, STATE)
         self._operator_reports = operator_reports(_data(rows, REPORTS))
         if self.flow.processing:
             self._ask(next_wake(self._operator_reports.values(), before.time_ms, now))
         self._measured = MeasuredWatermarks.from_reports(_data(rows, TIMES))
         times = self._times.progress_after(batch, before, self._measured)
-        files = {name: digest for data in _data(rows, KEPT_FILES) for name, digest in json.loads(data).items()}
+        files = {file: digest for data in _data(rows, KEPT_FILES) for file, digest in json.loads(data).items()}
         self._kept = frozenset(files)
         self._check_shared(self._kept)
         # The manifest records the batch's tables. Without state, only those that repeat batches matter.
@@ -301,6 +307,16 @@ class FlowRun:
                 after = replace(after, output=kept)
             state = self._states.write(after, f"{name}.manifest")
         return FlowAttempt(self, state, rows)
+
+    @contextmanager
+    def _discarding(self, attempt: str) -> Iterator[None]:
+        """Deletes the files of an attempt that fails in the block, before anything refers to them."""
+        try:
+            yield
+        except Exception:
+            with suppress(CheckpointError):
+                self._states.discard(attempt)
+            raise
 
     def kept(self, batch: Batch, state: str) -> FlowAttempt:
         """The attempt at a batch with the state after it, by the output that it has kept."""
@@ -373,12 +389,8 @@ class FlowRun:
             # Owners of a target's partitions may be more.
             owned = job.repartitionById(owners, F.col("owner") % owners).sortWithinPartitions(*ORDER)
             job = mapped(owned, partial(_own, flow, stage, instructions), from_arrow_schema(EXCHANGE))
-        try:
+        with self._discarding(name):
             rows, _ = collect_rows(job, pickled(instructions))
-        except Exception:
-            with suppress(CheckpointError):
-                self._states.discard(name)
-            raise
         return name, rows
 
     def _count(self) -> None:
