@@ -8,6 +8,7 @@ import pickle
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
@@ -30,6 +31,7 @@ from penstock.connectors.postgres.staging import (
     writer_factory,
 )
 from penstock.errors import (
+    BatchError,
     CheckpointError,
     DatabaseUnavailableError,
     OptionsError,
@@ -350,14 +352,16 @@ def copied(monkeypatch) -> list[pa.RecordBatch]:
     return found
 
 
-def pass_on(before: PostgresOutput, now: PostgresOutput, given: pa.RecordBatch) -> None:
-    """A task passes rows of a table on, and the one that copies them knows another definition of it."""
+def pass_on(
+    before: PostgresOutput, now: PostgresOutput, given: pa.RecordBatch, abandoned: Callable[[], bool] = lambda: False
+) -> None:
+    """A task passes rows of a table on, and the one that copies them knows another definition of it, perhaps."""
     names = list(before.schema.names)
     values, hidden = given.select(names), given.select([each for each in given.schema.names if each not in names])
     outputs = [Output(0, "t", each.spec, each.schema) for each in (before, now)]
     passed = writer_factory(outputs[:1], 1).run(Task(0, 1), [(0, values, hidden)])
     instructions = copying_instructions(StageSpec(now.spec.address, "s", (now,)))
-    list(copy_passed_rows(outputs[1:], Task(0, 1, instructions), passed))
+    list(copy_passed_rows(outputs[1:], Task(0, 1, instructions, abandoned=abandoned), passed))
 
 
 def test_rows_that_are_passed_on_are_copied_by_position(copied):
@@ -366,6 +370,13 @@ def test_rows_that_are_passed_on_are_copied_by_position(copied):
     assert [each.drop_columns("writer").to_pylist() for each in copied] == [
         [{"c0": 1, "c1": "x"}, {"c0": 2, "c1": None}]
     ]
+
+
+def test_a_driver_that_ends_copies_no_more_rows(copied):
+    table = branch("id BIGINT")
+    with pytest.raises(BatchError, match="the job ends"):
+        pass_on(table, table, rows(id=pa.array([1], pa.int64())), abandoned=lambda: True)
+    assert copied == []
 
 
 @pytest.mark.parametrize(("ident", "text", "field"), [(1, "a\0", "text"), (None, "a", "id")])

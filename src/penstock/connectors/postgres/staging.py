@@ -29,7 +29,7 @@ from penstock.connectors.postgres.changes import LastChanges, deletions
 from penstock.connectors.postgres.columns import stage_type
 from penstock.connectors.postgres.database import CommitOutcomeError, Transaction, database_at
 from penstock.delivery import FINISH_BATCH
-from penstock.errors import CheckpointError, DatabaseUnavailableError, ExecutionError, RecordError
+from penstock.errors import BatchError, CheckpointError, DatabaseUnavailableError, ExecutionError, RecordError
 from penstock.spi import (
     KIND,
     Output,
@@ -251,10 +251,16 @@ def _stream(output: Output, values: pa.RecordBatch, hidden: pa.RecordBatch) -> b
 def copy_passed_rows(
     outputs: Sequence[Output], task: Task, passed: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Copy rows that writers have passed on, as :class:`CopyingWriter` does, where the instructions of the task say."""
+    """Copy rows that writers have passed on, as :class:`CopyingWriter` does, where the instructions of the task say.
+
+    Raises BatchError when the result is not wanted any more: its transaction would keep the staging tables from being
+    dropped.
+    """
     writer = _copying_writer(outputs, task)
     try:
         for batch in passed:
+            if task.abandoned():
+                raise BatchError("the rows are not copied any more, because the job ends")
             for number, data in zip(batch.column("output").to_pylist(), batch.column("data"), strict=True):
                 with pa.ipc.open_stream(data.as_buffer()) as reader:
                     for rows in reader:
