@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import re
 import uuid
 from collections import Counter
@@ -60,6 +61,15 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
             seconds[file] += report.duration
             tests[file] += report.when == "call"
     update_durations(Path(path), {file: Duration(each, tests[file]) for file, each in seconds.items()})
+
+
+@pytest.fixture(scope="session", autouse=True)
+def unsynced_files() -> Iterator[None]:
+    """Files are not forced onto the disk, which tests would wait for: none needs what outlives a crash of the
+    machine."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda file: None)
+        yield
 
 
 @pytest.fixture(scope="session")
