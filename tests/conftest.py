@@ -72,6 +72,17 @@ def unsynced_files() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def quick_brokers() -> Iterator[None]:
+    """The JVMs of brokers are made for tests of seconds, wherever a test starts one."""
+    from penstock_testing.services import kafka
+    from tests.jvm import UNOPTIMISED
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kafka, "_JVM", (*kafka._JVM, UNOPTIMISED))
+        yield
+
+
 @pytest.fixture(scope="session")
 def kafka() -> Iterator[KafkaCluster]:
     """A broker on a free port, started when the first test asks for it. Without Java the test fails and says so.
@@ -79,13 +90,12 @@ def kafka() -> Iterator[KafkaCluster]:
     What Kafka does every 10 or 15 seconds it does at once.
     """
     from penstock_testing.services import KafkaCluster
-    from tests.jvm import UNOPTIMISED
 
     properties = {
         "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
         "log.cleaner.backoff.ms": "500",
     }
-    with KafkaCluster(properties=properties, jvm_options=[UNOPTIMISED]) as cluster:
+    with KafkaCluster(properties=properties) as cluster:
         yield cluster
 
 
