@@ -269,7 +269,7 @@ def first_by_c(changes: Sequence[Change]) -> list[Row]:
 
 @pytest.mark.parametrize("above", ABOVE)
 @pytest.mark.parametrize("below", BELOW)
-@pytest.mark.parametrize("seed", PROGRAM_SEEDS[:2])
+@pytest.mark.parametrize("seed", PROGRAM_SEEDS[: 4 if len(PROGRAM_SEEDS) > 16 else 2])
 def test_what_an_operator_gives_is_in_the_order_of_what_caused_it(
     below: str, above: str, seed: int, tmp_path: Path
 ) -> None:
