@@ -31,6 +31,8 @@ _SEEDS = [int(each) for each in os.environ.get("SEEDS", "50").split(":")]
 #: The random examples that each property is tried on: ``SEEDS=1000`` or ``SEEDS=200:400`` in the environment for
 #: others, which are tried in more ways.
 SEEDS = range(*_SEEDS)
+#: Those of whole programs, each of which takes as long as several of an operator by itself.
+PROGRAM_SEEDS = SEEDS if "SEEDS" in os.environ else SEEDS[:16]
 #: In how many ways changelogs are cut into batches, and the first example for which three of them are enough.
 _WAYS, _QUICK = 20, 50
 

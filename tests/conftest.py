@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import re
 import uuid
 from collections import Counter
@@ -62,6 +63,26 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     update_durations(Path(path), {file: Duration(each, tests[file]) for file, each in seconds.items()})
 
 
+@pytest.fixture(scope="session", autouse=True)
+def unsynced_files() -> Iterator[None]:
+    """Files are not forced onto the disk, which tests would wait for: none needs what outlives a crash of the
+    machine."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda file: None)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def quick_brokers() -> Iterator[None]:
+    """The JVMs of brokers are made for tests of seconds, wherever a test starts one."""
+    from penstock_testing.services import kafka
+    from tests.jvm import UNOPTIMISED
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kafka, "_JVM", (*kafka._JVM, UNOPTIMISED))
+        yield
+
+
 @pytest.fixture(scope="session")
 def kafka() -> Iterator[KafkaCluster]:
     """A broker on a free port, started when the first test asks for it. Without Java the test fails and says so.
@@ -69,13 +90,12 @@ def kafka() -> Iterator[KafkaCluster]:
     What Kafka does every 10 or 15 seconds it does at once.
     """
     from penstock_testing.services import KafkaCluster
-    from tests.jvm import UNOPTIMISED
 
     properties = {
         "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
         "log.cleaner.backoff.ms": "500",
     }
-    with KafkaCluster(properties=properties, jvm_options=[UNOPTIMISED]) as cluster:
+    with KafkaCluster(properties=properties) as cluster:
         yield cluster
 
 

@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,7 @@ def script(program: dict[str, Any]) -> Script:
     return parsed(text + ";\n".join(statements))
 
 
+@lru_cache(maxsize=16)  # a program is run in several ways, one after the other
 def parsed(text: str) -> Script:
     """The jobs of a script whose tables have the connector 'any'."""
     return parse_script(text, connectors=Anything())  # type: ignore[arg-type]  # stands for the registry

@@ -46,6 +46,19 @@ def await_members(address: str, *nodes: int) -> None:
     eventually(lambda: members(address) == set(nodes))
 
 
+@pytest.fixture(scope="module")
+def other() -> Iterator[KafkaCluster]:
+    """A broker with properties of its own, which looks at once for what is too old."""
+    properties = {
+        "transaction.max.timeout.ms": "4321",
+        "transaction.version": "0",
+        "log.retention.check.interval.ms": "50",
+        "log.initial.task.delay.ms": "50",
+    }
+    with KafkaCluster(properties=properties) as cluster:
+        yield cluster
+
+
 class TestOneBroker:
     def test_answers_and_makes_topics(
         self, kafka: KafkaCluster, kafka_admin: KafkaAdminClient, topic: TopicFactory
@@ -59,24 +72,18 @@ class TestOneBroker:
         assert addresses
         assert addresses <= LOOPBACK
 
-    def test_properties_override_and_feature_levels_are_formatted(self, kafka_admin: KafkaAdminClient) -> None:
-        properties = {"transaction.max.timeout.ms": "4321", "transaction.version": "0"}
-        with (
-            KafkaCluster(properties=properties) as cluster,
-            KafkaAdminClient(bootstrap_servers=cluster.bootstrap) as admin,
-        ):
+    def test_properties_override_and_feature_levels_are_formatted(
+        self, other: KafkaCluster, kafka_admin: KafkaAdminClient
+    ) -> None:
+        with KafkaAdminClient(bootstrap_servers=other.bootstrap) as admin:
             described = admin.describe_configs([ConfigResource("BROKER", "1")], config_filter="all")
             assert described["broker"]["1"]["transaction.max.timeout.ms"]["value"] == "4321"
             assert "finalized" not in admin.describe_features()["transaction.version"]  # as Kafka tells level 0
             assert kafka_admin.describe_features()["transaction.version"]["finalized"] == (2, 2)
 
-    def test_records_from_long_ago_stay(self) -> None:
+    def test_records_from_long_ago_stay(self, other: KafkaCluster) -> None:
         """Kafka's own retention goes by what records say of their time, so that it would delete them within minutes."""
-        at_once = {"log.retention.check.interval.ms": "50", "log.initial.task.delay.ms": "50"}
-        with (
-            KafkaCluster(properties=at_once) as cluster,
-            KafkaAdminClient(bootstrap_servers=cluster.bootstrap) as admin,
-        ):
+        with KafkaAdminClient(bootstrap_servers=other.bootstrap) as admin:
             topic = {"num_partitions": 1, "replication_factor": 1}
             admin.create_topics({"kept": topic, "deleted": {**topic, "configs": {"retention.ms": "1000"}}})
             admin.wait_for_topics(["kept", "deleted"], 60_000)
@@ -86,9 +93,9 @@ class TestOneBroker:
                 (at,) = admin.list_partition_offsets({TopicPartition(name, 0): OffsetSpec.EARLIEST}).values()
                 return at.offset
 
-            write(cluster, "kept", 3, began=long_ago)
+            write(other, "kept", 3, began=long_ago)
             for rounds in (1, 2):  # between the two, all topics have been looked at
-                write(cluster, "deleted", 1, began=long_ago)
+                write(other, "deleted", 1, began=long_ago)
                 eventually(lambda rounds=rounds: left("deleted") == rounds)
             assert left("kept") == 0
 
@@ -148,7 +155,8 @@ class TestOneBroker:
 
 
 class TestDeathOfTheParent:
-    """The child starts a cluster, tells the broker's pid and its folder, and waits to be killed."""
+    """The child starts a cluster, tells the broker's pid and its folder, and waits to be killed. That the broker goes
+    with a process that has started it in its main thread is part of the other case."""
 
     CHILD = """
 import sys, threading
@@ -166,7 +174,7 @@ print(started[0].processes[1].pid, started[0].bootstrap, started[0].folder, flus
 sys.stdin.read()
 """
 
-    @pytest.fixture(params=["main", "thread"])
+    @pytest.fixture(params=[pytest.param("main", marks=pytest.mark.slow), "thread"])
     def child(self, request: pytest.FixtureRequest) -> Iterator[subprocess.Popen[str]]:
         command = [sys.executable, "-c", self.CHILD, request.param]
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:

@@ -22,8 +22,8 @@ from tests.committers import context_of
 MAXIMUM_MS = 1_234_567
 
 
-@pytest.fixture
-def cluster() -> Iterator[KafkaCluster]:
+@pytest.fixture(scope="module")
+def brokers() -> Iterator[KafkaCluster]:
     """Brokers that are told of a dead one after ten minutes, so that whatever succeeds has not waited for that. What
     the transaction coordinators write, a silent follower holds up for two seconds instead of thirty."""
     properties = {
@@ -33,6 +33,17 @@ def cluster() -> Iterator[KafkaCluster]:
     }
     with KafkaCluster(3, properties=properties) as cluster:
         yield cluster
+
+
+@pytest.fixture
+def cluster(brokers: KafkaCluster) -> Iterator[KafkaCluster]:
+    """The brokers, which all run again after the test."""
+    yield brokers
+    for node in brokers.nodes:
+        if node in brokers.processes:
+            brokers.resume(node)
+        else:
+            brokers.restart(node)
 
 
 @pytest.fixture
@@ -73,31 +84,32 @@ def test_a_start_does_not_wait_for_a_broker_that_it_does_not_need(
 ) -> None:
     """The leaders, the coordinator and the controller are others: only what is good to know could have come from the
     silent one."""
-    coordinator = session.coordinator(TRANSACTION, "silent-job", session.deadline())
+    coordinator = session.coordinator(TRANSACTION, f"{fault}-job", session.deadline())
     controller = active_controller(session)
     victim = next(node for node in cluster.nodes if node not in {coordinator, controller})
     other = next(node for node in cluster.nodes if node not in {coordinator, victim})
     assert isinstance(coordinator, int)
-    for name, configs in {"out": {}, "progress": {"cleanup_policy": "compact"}}.items():
+    out, progress = f"{fault}-out", f"{fault}-progress"
+    for name, configs in {out: {}, progress: {"cleanup_policy": "compact"}}.items():
         create_on(session, name, [other, coordinator], min_insync_replicas="1", **configs)
     options = {
         "connector": "kafka",
-        "topic": "out",
+        "topic": out,
         "properties.bootstrap.servers": cluster.bootstrap,
         "format": "raw",
         "sink.delivery-guarantee": "exactly-once",
-        "sink.transactional-id-prefix": "silent",
+        "sink.transactional-id-prefix": fault,
     }
     spec = KafkaConnector().sink(TableDefinition("t", (Column("v", STRING),), options))
     if fault == "paused":
         cluster.pause(victim)
     else:
         cluster.kill(victim)
-    committer = KafkaCommitter([Output(0, "t", spec, spec.schema)], context_of("progress"))
+    committer = KafkaCommitter([Output(0, "t", spec, spec.schema)], context_of(progress))
     committer.open()
     session.metadata([], session.deadline())
     assert victim in session.brokers(), "the others know by now that it is down"
-    found = describe_transaction(session, "silent-job")
+    found = describe_transaction(session, f"{fault}-job")
     assert found is not None
     assert found.timeout_ms == MAXIMUM_MS  # what the two others say
 

@@ -50,7 +50,7 @@ def copied(trial: Trial) -> str:
     return trial.sql(select="SELECT k, passing(n) AS n, h FROM s WHERE passing(n) >= 0")
 
 
-@cell("F32", "a Python worker, in the function", ci=True)
+@cell("F32", "a Python worker, in the function")
 def worker_in_the_function(trial: Trial) -> Outcome:
     job, mark = job_with_functions(trial, copied(trial), _DIE)
     trial.numbered.write(trial.records)

@@ -98,7 +98,7 @@ def arrive_late(trial: Trial, trap: Trap, *, harmless: bool = False) -> None:
     trial.hit(f"the first copy arrived late, and was answered {codes(trap)}", harmless or refused(trap))
 
 
-@cell("F6", "answer to EndTxn lost", ci=True)
+@cell("F6", "answer to EndTxn lost")
 def end_txn_answer_lost(trial: Trial) -> Outcome:
     job = trial.job(trial.sql(sink=IMPATIENT))
     trap = trial.ended(trial.before + 1, then=Then.DROP)

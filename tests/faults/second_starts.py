@@ -65,7 +65,7 @@ def _both_ended(trial: Trial, first: JobProcess, second: JobProcess) -> str:
 # --- on one machine ----------------------------------------------------------------------------------------------
 
 
-@cell("F28", "on one machine, while the first is in a transaction", ci=True)
+@cell("F28", "on one machine, while the first is in a transaction")
 def on_one_machine(trial: Trial) -> Outcome:
     sql = trial.sql(sink=PATIENT)
     first, second = trial.job(sql, folder="first"), trial.job(sql, folder="second")

@@ -31,7 +31,7 @@ def five_points(trial: Trial) -> Outcome:
     return small(trial, driver_deaths.five_points)
 
 
-@cell("F27", "killed mid-publish", ci=True)
+@cell("F27", "killed mid-publish")
 def mid_publish(trial: Trial) -> Outcome:
     return small(trial, driver_deaths.mid_publish)
 

@@ -1,4 +1,5 @@
-"""The cells that every test run does, at 10,000 records each; ``make faults`` does all of them."""
+"""The cells that every test run does: those of whole processes that die or stand still, for which no test of
+``tests/spark`` stands. ``make faults`` does all of them, with more records."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from tests.faults.cells import CELLS
 from tests.faults.harness import BROKER, run_cell
 from tests.faults.results import Run
 
-RECORDS = 10_000
+RECORDS = 4_000
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.faults, pytest.mark.timeout(900)]
 

@@ -13,7 +13,8 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import lru_cache, partial
+from types import ModuleType
 from typing import Any
 
 from penstock.errors import CheckpointError, DefinitionError, FencedError, PenstockError, PossibleDataLossError
@@ -62,6 +63,18 @@ class Found:
         return "\n".join(lines)
 
 
+@lru_cache(maxsize=1)  # every walk asks, and modules are imported in the first one
+def _places(originals: tuple[int, ...], modules: int) -> list[tuple[ModuleType, str, int]]:
+    """Where penstock's modules name one of the originals, which are given by their ids; looked for again when there are
+    more ``modules``."""
+    return [
+        (module, name, id(value))
+        for module in [each for name, each in sys.modules.items() if name.startswith("penstock.")]
+        for name, value in vars(module).items()
+        if id(value) in originals
+    ]
+
+
 @contextlib.contextmanager
 def _installed(network: Network, rng: random.Random) -> Iterator[None]:
     """penstock's modules with virtual time, simulated wires and a random that repeats itself."""
@@ -72,12 +85,7 @@ def _installed(network: Network, rng: random.Random) -> Iterator[None]:
         id(queue.SimpleQueue): partial(simulated.Queue, network.scheduler),
         id(concurrent.futures.wait): partial(simulated.wait_for, network.scheduler),
     }
-    changes = [
-        (module, name, stands_for[id(value)])
-        for module in [each for name, each in sys.modules.items() if name.startswith("penstock.")]
-        for name, value in vars(module).items()
-        if id(value) in stands_for
-    ]
+    changes = [(module, name, stands_for[each]) for module, name, each in _places(tuple(stands_for), len(sys.modules))]
     kept = [(module, name, getattr(module, name)) for module, name, _ in changes]
     try:
         for module, name, value in changes:

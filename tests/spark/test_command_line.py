@@ -1,7 +1,9 @@
-"""``penstock`` as users start it: in processes of their own, on a pipe and on a terminal."""
+"""``penstock`` as users start it: on a terminal and with signals, in processes of its own; all else in this process,
+where the jobs share the Spark of the other tests."""
 
 from __future__ import annotations
 
+import io
 import os
 import pty
 import re
@@ -9,13 +11,14 @@ import signal
 import subprocess
 import sys
 import threading
-from contextlib import suppress
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
 
 import penstock
+from penstock.cli.main import main
 from tests.jvm import UNOPTIMISED
 from tests.waiting import eventually
 
@@ -36,9 +39,30 @@ class Penstock:
         self.environment.pop("SPARK_MASTER", None)
 
     def __call__(self, *arguments, **environment):
-        """Runs to the end: status, standard output, standard error."""
+        """Runs to the end in this process: status, standard output, standard error."""
+        command = [str(each) for each in arguments]
+        with (
+            pytest.MonkeyPatch.context() as patch,
+            redirect_stdout(io.StringIO()) as out,
+            redirect_stderr(io.StringIO()) as err,
+        ):
+            patch.chdir(self.folder)
+            for name, text in {**environment, "XDG_STATE_HOME": self.environment["XDG_STATE_HOME"]}.items():
+                patch.setenv(name, text)
+            try:
+                status = main(command)
+            except SystemExit as end:
+                status = end.code
+        return subprocess.CompletedProcess(command, status, out.getvalue(), err.getvalue())
+
+    def process(self, *arguments, **environment):
+        """Runs to the end in a process of its own: status, standard output, standard error."""
+        return self.execute(self.command(*arguments), **environment)
+
+    def execute(self, command, **environment):
+        """Runs a command to the end: status, standard output, standard error."""
         return subprocess.run(
-            self.command(*arguments),
+            command,
             capture_output=True,
             text=True,
             timeout=PATIENCE,
@@ -130,7 +154,7 @@ def end(process, listener):
 
 
 def test_the_version_and_the_help(cli):
-    done = cli("--version")
+    done = cli.process("--version")
     assert (done.returncode, done.stdout) == (0, f"penstock {penstock.__version__}\n")
     done = cli("--help")
     assert done.returncode == 0
@@ -225,7 +249,7 @@ def test_a_file_that_is_no_text(cli):
 def test_a_program_finds_its_neighbours_and_no_arguments(cli):
     cli.file("neighbour.py", "WORD = 'found'\n")
     cli.file("program.py", "import sys, neighbour\nprint(neighbour.WORD, len(sys.argv))\n")
-    done = cli("run", cli.folder / "program.py")
+    done = cli.process("run", cli.folder / "program.py")
     assert (done.returncode, done.stdout) == (0, "found 1\n")
 
 
@@ -301,7 +325,7 @@ def test_a_partitioner_of_ones_own_is_found_by_the_tasks(cli, kafka, topics, top
     text = script(kafka.bootstrap, source, sink, options=", 'scan.bounded.mode' = 'latest-offset'")
     text = text.replace("'sink.delivery", "'sink.partitioner' = 'mine.ByRemainder', 'sink.delivery")
     paths = os.pathsep.join([str(cli.folder), cli.environment["PYTHONPATH"]])
-    done = cli("run", cli.file("job.sql", text), PYTHONPATH=paths)
+    done = cli.process("run", cli.file("job.sql", text), PYTHONPATH=paths)
     assert done.returncode == 0, done.stderr
     assert sorted((each.partition, each.json["id"]) for each in topics.read(sink)) == sorted(
         (number % 3, number) for number in range(30)
@@ -335,12 +359,13 @@ def test_a_broker_that_refuses_the_password_is_told_without_it(cli, kafka, topic
 # --- signals -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.rule("look before taking over")
 @pytest.mark.parametrize(
     "interrupted", [True, pytest.param(False, marks=pytest.mark.slow)], ids=["Ctrl-C", "SIGTERM to the group"]
 )
 def test_signals_end_a_job_and_leave_nothing_open(cli, kafka, topics, topic, interrupted):
     """One in the middle of work, to every process of the terminal's group; SIGTERM to the process at rest. Until then
-    it answers Prometheus."""
+    it answers Prometheus, and goes on as if nothing had been where a second start of it is refused."""
     source, sink = topic(2), topic(2)
     count = 6_000
     topics.write(source, [{"id": i} for i in range(count)])
@@ -362,6 +387,11 @@ def test_signals_end_a_job_and_leave_nothing_open(cli, kafka, topics, topic, int
         (address,) = re.findall(r"^.{20}metrics: (http://127.0.0.1:\d+/metrics)$", "".join(said), re.MULTILINE)
         with urlopen(address) as answer:
             assert 'penstock_operator_numRecordsOut{job="copy",operator="' in answer.read().decode()
+        refused = cli("run", sql, "--checkpoint-dir", "progress")
+        assert refused.returncode == 4
+        assert re.search(
+            rf"^error: job 'copy' runs already, .*: process {process.pid} on ", refused.stderr, re.MULTILINE
+        )
         send(process.pid, number)
         status = end(process, listener)
         text = "".join(said)
@@ -401,14 +431,14 @@ def test_nothing_is_printed_after_a_job_was_killed(cli, kafka, topics, topic):
 @pytest.mark.slow
 @pytest.mark.rule("look before taking over")
 def test_a_second_start_is_refused_and_may_take_over(cli, kafka, topics, topic):
-    """The first goes on as if nothing had been; told to take over, the second ends it, and goes on where it was."""
+    """In processes of their own, which end one another; the fault matrix has more such starts."""
     source, sink = topic(1), topic(1)
     topics.write_ids(source, 10)
     sql = cli.file("copy.sql", script(kafka.bootstrap, source, sink))
     first = cli.start("run", sql)
     said, listener = listen(first)
     until(lambda: topics.read_ids(sink) == list(range(10)), first, said)
-    refused = cli("run", sql)
+    refused = cli.process("run", sql)
     assert refused.returncode == 4
     assert re.search(
         rf"^error: job 'copy' runs already, .*: process {first.pid} on \S+, since .* UTC\.", refused.stderr, re.M
@@ -427,16 +457,18 @@ def test_a_second_start_is_refused_and_may_take_over(cli, kafka, topics, topic):
     assert "restart" not in "".join(said + told)
 
 
+@pytest.mark.slow
 def test_spark_starts_from_an_archive_of_the_classes_of_the_job_before(cli, kafka, topics, topic):
+    """With a real JVM; tests/unit/engine/test_shared_classes.py holds what is made of the lists of classes."""
     source, sink, cache, log = topic(1), topic(1), cli.folder / "cache", cli.folder / "classes.log"
     topics.write(source, [{"id": 1}])
     sql = cli.file("copy.sql", script(kafka.bootstrap, source, sink, options=", 'scan.bounded.mode' = 'latest-offset'"))
-    done = cli("run", sql, "--checkpoint-dir", "first", XDG_CACHE_HOME=str(cache))
+    done = cli.process("run", sql, "--checkpoint-dir", "first", XDG_CACHE_HOME=str(cache))
     assert done.returncode == 0, done.stderr
     # It is made at the lowest priority: other work of the machine comes first.
     eventually(lambda: list((cache / "penstock" / "spark-classes").glob("*.jsa")), 5 * PATIENCE)
     options = f"{UNOPTIMISED} -Xlog:class+load:file={log}"
-    done = cli("run", sql, "--checkpoint-dir", "second", XDG_CACHE_HOME=str(cache), SPARK_SUBMIT_OPTS=options)
+    done = cli.process("run", sql, "--checkpoint-dir", "second", XDG_CACHE_HOME=str(cache), SPARK_SUBMIT_OPTS=options)
     assert done.returncode == 0, done.stderr
     loaded = [line for line in log.read_text().splitlines() if " org.apache.spark.sql." in line]
     shared = [line for line in loaded if "source: shared objects file" in line]
@@ -567,8 +599,9 @@ def test_a_line_that_cannot_be_read_is_told_of_in_a_line(cli, settings, sink, qu
     )
 
 
-@pytest.mark.parametrize("penstock_runs", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("penstock_runs", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_a_function_that_fails_is_told_of_in_a_line(cli, penstock_runs):
+    """Also where Python runs the program, which the test before a topic holds too."""
     program = cli.file(
         "program.py",
         "from penstock.datastream import StreamExecutionEnvironment\n"
@@ -579,11 +612,7 @@ def test_a_function_that_fails_is_told_of_in_a_line(cli, penstock_runs):
     if penstock_runs:
         done, place = cli("run", program), ""
     else:
-        command = [sys.executable, program]
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=PATIENCE, env=cli.environment, cwd=cli.folder, check=False
-        )
-        place = "program.py, line 4: "
+        done, place = cli.execute([sys.executable, program]), "program.py, line 4: "
     one_line(
         done,
         1,
@@ -662,15 +691,7 @@ env.from_collection([1, 0]).map(lambda x: str(1 // x), Types.STRING()).sink_to(s
 env.execute("program")
 """,
     )
-    done = subprocess.run(
-        [sys.executable, program],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        env=cli.environment,
-        cwd=cli.folder,
-        check=False,
-    )
+    done = cli.execute([sys.executable, program])
     one_line(
         done,
         1,

@@ -16,7 +16,7 @@ from penstock.flow.operators.normalize import NormalizeOperator
 from penstock.plan.nodes import AggregateCall, GroupAggregate, Join, JoinKind, Normalize
 from penstock.types import BIGINT, INT, STRING, Field, RowKind, RowType
 from tests.changelogs import (
-    SEEDS,
+    PROGRAM_SEEDS,
     Change,
     Example,
     Row,
@@ -119,7 +119,7 @@ def random_customer(rng: random.Random) -> Row:
     return rng.choice([1, 2, 3, 4, 5]), rng.choice([None, "at", "de"])
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", PROGRAM_SEEDS)
 def test_an_aggregate_of_a_join(seed: int) -> None:
     rng = Example(seed)
     orders = random_changes(rng, lambda: random_order(rng), rng.randrange(15))
@@ -146,7 +146,7 @@ def test_an_aggregate_of_a_join(seed: int) -> None:
     check(rng, steps, {"orders": orders, "customers": customers}, expected)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", PROGRAM_SEEDS)
 def test_a_join_of_aggregates(seed: int) -> None:
     rng = Example(seed)
     orders = random_changes(rng, lambda: random_order(rng), rng.randrange(15))
@@ -167,7 +167,7 @@ def test_a_join_of_aggregates(seed: int) -> None:
     check(rng, steps, {"orders": orders, "others": others}, joined(left, right, (0, 1), 2))
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", PROGRAM_SEEDS)
 def test_an_aggregate_of_a_join_of_normalized_tables(seed: int) -> None:
     rng = Example(seed)
     orders = random_upserts(rng, 6, lambda key: (key, *random_order(rng)[1:]), rng.randrange(18), full=False)

@@ -21,18 +21,35 @@ PROGRAMS = [
 ]
 
 
+programs = pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program["name"])
+
+
+def by_key_of_the_sink(program: dict[str, Any]) -> bool:
+    """Whether of several rows with the sink's key the last to change stays."""
+    return bool(program["name"].endswith("mode-sink-primary-key"))
+
+
 @needed()
-@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program["name"])
+@programs
 def test_a_program_of_flink_gives_its_rows(program: dict[str, Any], tmp_path: Path):
-    if program["name"].endswith("mode-sink-primary-key"):  # of several rows with its key, the last to change stays
+    if by_key_of_the_sink(program):
         check(program, WAYS[:1], tmp_path)
         return
     if "late-rows" not in program["needs"]:
-        check(program, (*WAYS, *MORE_WAYS), tmp_path)
+        check(program, WAYS, tmp_path)
         return
     together = program["one_run"].get("net", {})
     sinks = [{**each, "net": together.get(each["name"], each["net"])} for each in program["sinks"]]
     check({**program, "sinks": sinks}, (Way(1), Way(1, 3)), tmp_path)
+
+
+@pytest.mark.slow
+@needed()
+@programs
+def test_a_program_of_flink_gives_its_rows_in_more_ways(program: dict[str, Any], tmp_path: Path):
+    """As the programs of test_programs.py: by other numbers of rows and owners."""
+    if not by_key_of_the_sink(program) and "late-rows" not in program["needs"]:
+        check(program, MORE_WAYS, tmp_path)
 
 
 @needed()
