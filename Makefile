@@ -111,4 +111,6 @@ $(READY): requirements.lock pyproject.toml testing/pyproject.toml | $(UV)
 	@test -x $(BIN)/python || $(UV) venv --quiet --python $(PYTHON) $(VENV)
 	@$(UV) pip sync --quiet --compile-bytecode --python $(BIN)/python --require-hashes requirements.lock
 	@$(UV) pip install --quiet --python $(BIN)/python --no-deps --editable . --editable testing
+	@echo "compiling loops, once" >&2
+	@$(BIN)/python -c 'from penstock.engine.session.daemon import warm; warm()'
 	@touch $@

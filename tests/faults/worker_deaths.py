@@ -47,7 +47,7 @@ def killer(job: JobProcess) -> object:
     return kill
 
 
-@cell("F2", "Python worker, mid-publish")
+@cell("F2", "Python worker, mid-publish", ci=True)
 def worker_mid_publish(trial: Trial) -> Outcome:
     job = trial.job()
     return kill_and_watch(trial, job, trial.published(after=trial.ended(trial.before), call=killer(job)))

@@ -122,8 +122,13 @@ def test_old_archives_are_deleted(java, monkeypatch):
         made(shared)
         os.utime(shared.archive, (number, number))
         archives.append(shared.archive)
-    shared_classes()
+    monkeypatch.setenv("SPARK_CONF_DIR", "3")
+    shared_classes()  # it is used, so that it stays longer than one that is newer
     assert [each.exists() for each in archives] == [False, False, False, True, True]
+    monkeypatch.setenv("SPARK_CONF_DIR", "5")
+    made(shared_classes())
+    shared_classes()
+    assert [each.exists() for each in archives] == [False, False, False, True, False]
 
 
 def test_a_file_that_another_process_deletes_meanwhile_is_no_failure(java, monkeypatch):

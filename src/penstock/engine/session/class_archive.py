@@ -24,7 +24,7 @@ from penstock.machine.folders import cache_folder
 
 #: Environment variables that affect Spark's class path.
 _PATHS = ("SPARK_CONF_DIR", "SPARK_DIST_CLASSPATH", "SPARK_CLASSPATH", "SPARK_PREPEND_CLASSES", "PYSPARK_SUBMIT_ARGS")
-#: Archives are about 200 MB each. The last ones are kept.
+#: Archives are about 200 MB each. Those that were used last are kept.
 _KEPT = 2
 #: Any other file that is older was left behind by a process that was killed.
 _ABANDONED_SECONDS = 24 * 3600
@@ -81,8 +81,10 @@ def shared_classes() -> SharedClasses | None:
         java = _java()
         folder = cache_folder() / "spark-classes"
         folder.mkdir(parents=True, exist_ok=True)
-        _prune(folder)
         archive = folder / f"pyspark-{__version__}-{_key(java)}.jsa"
+        with contextlib.suppress(FileNotFoundError):
+            os.utime(archive)  # used now: others go first
+        _prune(folder)
         return SharedClasses(java, archive, archive.with_suffix(f".{os.getpid()}.list"))
     except OSError:
         return None
