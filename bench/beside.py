@@ -215,7 +215,7 @@ class Cases:
         count, source = int(name.rsplit(maxsplit=1)[-1]), self._plain_records()
 
         def sql(target: str, folder: str) -> str:
-            return outputs_script(self.topics.bootstrap, source, target, folder, count)
+            return outputs_script(self.topics.bootstrap, source, [target] * count, folder)
 
         return Case(name, self.arguments.records, sql)
 

@@ -22,15 +22,19 @@ from penstock_testing.services import KafkaCluster
 
 __all__ = ["outputs_script"]
 
+#: Of each topic that is written: a task has one of its own.
+_PARTITIONS = 2
 
-def outputs_script(bootstrap: str, source: str, target: str, folder: str, count: int) -> str:
-    """A job from the topic ``source`` to ``count`` tables, all in the topic ``target``."""
+
+def outputs_script(bootstrap: str, source: str, targets: Sequence[str], folder: str) -> str:
+    """A job from the topic ``source`` to a table in each of the topics ``targets``."""
+    count = len(targets)
     kafka = f"'connector' = 'kafka', 'properties.bootstrap.servers' = '{bootstrap}', 'format' = 'json'"
     bounded = "'scan.startup.mode' = 'earliest-offset', 'scan.bounded.mode' = 'latest-offset'"
-    sink = f"'sink.delivery-guarantee' = 'exactly-once', 'sink.transactional-id-prefix' = '{target}'"
+    sink = f"'sink.delivery-guarantee' = 'exactly-once', 'sink.transactional-id-prefix' = '{targets[0]}'"
     tables = [f"CREATE TABLE src ({SCHEMA}) WITH ({kafka}, 'topic' = '{source}', {bounded})"]
     inserts = []
-    for number in range(count):
+    for number, target in enumerate(targets):
         tables.append(f"CREATE TABLE o{number} ({SCHEMA}) WITH ({kafka}, 'topic' = '{target}', {sink})")
         inserts.append(f"INSERT INTO o{number} SELECT * FROM src WHERE category_id % {count} = {number};")
     text = "\n".join(inserts)
@@ -52,15 +56,14 @@ def main() -> int:
     with KafkaCluster(brokers=1, properties={"file.delete.delay.ms": "1000"}) as cluster:
         topics = Topics.of(cluster.bootstrap)
         sources = [topics.make_plain(size) for size in sizes]
+        targets = topics.create_many(max(counts), _PARTITIONS)
         try:
             for number in range(given.rounds + 1):
                 for count in counts:
                     for source, size in zip(sources, sizes, strict=True):
-                        target = topics.create()
                         with tempfile.TemporaryDirectory(prefix="penstock-outputs-") as folder:
-                            sql = outputs_script(cluster.bootstrap, source, target, folder, count)
+                            sql = outputs_script(cluster.bootstrap, source, targets[:count], folder)
                             run = side.run({"sql": sql})
-                        topics.drop(target)
                         if number:  # the first round warms up
                             found.setdefault((count, size), []).append(run)
         finally:
@@ -89,7 +92,7 @@ def _slope(short: Sequence[Run], long: Sequence[Run], sizes: tuple[int, int]) ->
 
 
 def _parse_seconds(count: int) -> float:
-    text = outputs_script("127.0.0.1:1", "source", "target", "/tmp/penstock-outputs", count)
+    text = outputs_script("127.0.0.1:1", "source", ["target"] * count, "/tmp/penstock-outputs")
     begun = time.perf_counter()
     parse_script(text, default_name="outputs")
     return time.perf_counter() - begun

@@ -364,15 +364,21 @@ class Session:
         return {topic.name: self._learn(topic) for topic in topics if topic.error_code in {0, 5, 9}}
 
     def topic(
-        self, name: str, deadline: Deadline | None = None, *, create: bool = False, partition: int = 0
+        self,
+        name: str,
+        deadline: Deadline | None = None,
+        *,
+        create: bool = False,
+        exists: bool = False,
+        partition: int = 0,
     ) -> TopicInfo:
         """One topic, from the cache if the entry is young enough.
 
         Raises KafkaError if it does not exist or has no partition of this number. This takes a few seconds, because a
-        new topic is not known to all brokers at once.
+        new topic is not known to all brokers at once; the whole deadline for one that ``exists`` for certain.
         """
         deadline = deadline or self.deadline()
-        believed = Deadline.after(min(deadline.left, _UNKNOWN_TOPIC_SECONDS) * 1000)
+        believed = deadline if exists else Deadline.after(min(deadline.left, _UNKNOWN_TOPIC_SECONDS) * 1000)
         backoff = self.backoff()
         while True:
             found = self.topics([name], deadline, create=create, fresh=backoff.attempts > 0).get(name)
