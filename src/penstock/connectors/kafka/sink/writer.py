@@ -226,9 +226,12 @@ class _Encoders:
         #: A number for each kind of work that encoders can do together.
         self._works: dict[object, int] = {}
         self._work_of: dict[int, int] = {}
+        #: The number of partitions of each topic, asked once in a task.
+        self._partitions: dict[str, int] = {}
 
     def encode(self, parts: Sequence[OutputRows]) -> Iterator[tuple[int, str, EncodedBatch]]:
         """Take rows, and give the batches that are full."""
+        self._describe_topics(output for output, _, _ in parts if output not in self._encoders)
         together: dict[int, list[OutputRows]] = {}
         times = Counter(output for output, _, _ in parts)
         for output, rows, hidden in parts:
@@ -259,8 +262,17 @@ class _Encoders:
                 self._work_of[output] = self._works.setdefault(work, len(self._works))
         return self._encoders[output]
 
+    def _describe_topics(self, outputs: Iterable[int]) -> None:
+        """Ask for the topics of several outputs in one request. One that is not there yet is asked for when it has
+        rows."""
+        topics = {topic for output in outputs for topic in self._spec.branches[output].spec.topics}
+        if len(topics) > 1:
+            self._session.topics(topics)
+
     def _count_partitions(self, topic: str) -> int:
-        return len(self._session.topic(topic).partitions)
+        if topic not in self._partitions:
+            self._partitions[topic] = len(self._session.topic(topic).partitions)
+        return self._partitions[topic]
 
     def _is_reserved(self, topic: str) -> bool:
         return is_out_of_reach(self._session, topic, self._spec.progress_topics)
