@@ -230,7 +230,7 @@ class Producer:
         #: Bytes and batches that are not acknowledged.
         self._bytes = self._open = 0
         #: The batches among them that wait for more, and their bytes.
-        self._held: list[_Batch] = []
+        self._held: list[tuple[_Lane, _Batch]] = []
         self._waiting = 0
         self._ordinal = 0
         self._abandoned = abandoned
@@ -259,14 +259,16 @@ class Producer:
         self._waiting += len(data)
         self._open += 1
         self._stamp(tp, batch)
-        self._held.append(batch)
+        self._held.append((lane, batch))
         lane.waiting.append(batch)
         self._queued[tp] = lane
         if self._waiting <= _WAITING_BYTES and self._bytes <= self._session.config.buffer_memory:
             return
+        can_send = any(self._has_room(self._session.known_leader(*held.tp)) for held, _ in self._held)
         self._begin()
         with self._remembering():
-            self._send()
+            if can_send:  # else it is sent after the answers to what is under way
+                self._send()
             while self._land(0.0):
                 self._send()
             while self._bytes > self._session.config.buffer_memory and self._open:
@@ -322,7 +324,7 @@ class Producer:
     def _begin(self) -> None:
         """Wait no longer for more bytes. The time to deliver those that have waited begins now."""
         expires = time.monotonic() + self._session.config.delivery_timeout_ms / 1000
-        for batch in self._held:
+        for _, batch in self._held:
             batch.expires = expires
         self._held.clear()
         self._waiting = 0
@@ -389,7 +391,9 @@ class Producer:
             if lane.not_before > now:
                 continue
             try:
-                node = self._session.partition(*lane.tp, Deadline.until(batch.expires)).leader
+                node = self._session.known_leader(*lane.tp)
+                if node is None:
+                    node = self._session.partition(*lane.tp, Deadline.until(batch.expires)).leader
             except KafkaFault as raised:
                 self._put_off(lane, raised.fault, raised.detail)
                 continue
@@ -397,13 +401,17 @@ class Producer:
                 lane.last_fault = Fault(CLIENT_CODE, "its leader is not known", Action.REFRESH)
                 lane.last_detail = str(error)
                 raise self._gave_up(lane, limit) from error
-            full = self._flights.get(node, 0) >= config.max_in_flight_requests_per_connection
             size = sizes.get(node, 0) + len(batch.data)
-            if full or (node in groups and size > config.max_request_size):
+            if not self._has_room(node) or (node in groups and size > config.max_request_size):
                 continue
             groups.setdefault(node, []).append(lane)
             sizes[node] = size
         return groups
+
+    def _has_room(self, node: Node | None) -> bool:
+        """Whether a broker may get one more request; one that is not known yet may."""
+        limit = self._session.config.max_in_flight_requests_per_connection
+        return node is None or self._flights.get(node, 0) < limit
 
     def _window_of(self, lane: _Lane) -> int:
         """The number of batches of a partition that may be unacknowledged.

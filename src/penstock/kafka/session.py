@@ -403,6 +403,14 @@ class Session:
             raise KafkaFault(_NO_LEADER, partition_name((topic, partition)) + since)
         return info
 
+    def known_leader(self, topic: str, partition: int) -> Node | None:
+        """The leader of a partition as far as it is known without asking: what :meth:`partition` would give."""
+        info = self._cached(topic)
+        if info is None or partition >= len(info.partitions):
+            return None
+        found = info.partitions[partition]
+        return found.leader if found.partition == partition and found.leader >= 0 else None
+
     def read_in(self, topic: str, topic_id: UUID, epochs: Mapping[int, int]) -> None:
         """Note the leader epochs in which partitions of a topic were read: leaders of earlier epochs are not asked."""
         with self._lock:
