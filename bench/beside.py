@@ -27,8 +27,8 @@ from bench.gate.sides import Run, Side
 from bench.gate.topics import Documents, Topics, changes, facts, names
 from bench.nexmark.events import SHARES, Events
 from bench.nexmark.queries import TABLES
+from bench.outputs import outputs_script
 from bench.peers.works import PLAIN, Work
-from bench.records import SCHEMA
 from penstock_testing.services import KafkaCluster
 
 NEXMARK = ("q0", "q4", "q5", "q8", "q9", "q20")
@@ -213,18 +213,9 @@ class Cases:
     def _outputs(self, name: str) -> Case:
         """One statement set that spreads the records over so many tables."""
         count, source = int(name.rsplit(maxsplit=1)[-1]), self._plain_records()
-        kafka = f"'connector' = 'kafka', 'properties.bootstrap.servers' = '{self.topics.bootstrap}', 'format' = 'json'"
 
         def sql(target: str, folder: str) -> str:
-            bounded = "'scan.startup.mode' = 'earliest-offset', 'scan.bounded.mode' = 'latest-offset'"
-            sink = f"'sink.delivery-guarantee' = 'exactly-once', 'sink.transactional-id-prefix' = '{target}'"
-            tables = [f"CREATE TABLE src ({SCHEMA}) WITH ({kafka}, 'topic' = '{source}', {bounded})"]
-            inserts = []
-            for number in range(count):
-                tables.append(f"CREATE TABLE o{number} ({SCHEMA}) WITH ({kafka}, 'topic' = '{target}', {sink})")
-                inserts.append(f"INSERT INTO o{number} SELECT * FROM src WHERE category_id % {count} = {number};")
-            text = "\n".join(inserts)
-            return f"{_text(folder, tables)}EXECUTE STATEMENT SET BEGIN\n{text}\nEND;\n"
+            return outputs_script(self.topics.bootstrap, source, [target] * count, folder)
 
         return Case(name, self.arguments.records, sql)
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, NewTopic
 from pyarrow import json as pj
 
 from bench.records import replay
@@ -25,6 +25,7 @@ from penstock.kafka.topics import create_topic
 
 PARTITIONS = 4
 _AT_A_TIME = 100_000
+_TOPICS_AT_A_TIME = 100
 
 #: Makes the documents of the records with these numbers.
 Documents = Callable[[npt.NDArray[np.int64]], pa.BinaryArray]
@@ -55,6 +56,16 @@ class Topics:
         name = f"gate-{uuid.uuid4().hex[:10]}"
         create_topic(self.session, name, partitions=PARTITIONS)
         return name
+
+    def create_many(self, count: int, partitions: int) -> list[str]:
+        """So many topics without records."""
+        names = [f"gate-{uuid.uuid4().hex[:10]}" for _ in range(count)]
+        admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        for first in range(0, count, _TOPICS_AT_A_TIME):
+            wanted = [NewTopic(name, partitions) for name in names[first : first + _TOPICS_AT_A_TIME]]
+            for future in admin.create_topics(wanted).values():
+                future.result()
+        return names
 
     def drop(self, name: str) -> None:
         """Delete a topic, so that what was written does not fill the disk."""

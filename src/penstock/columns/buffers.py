@@ -91,7 +91,8 @@ def batch_of(columns: list[pa.Array], schema: pa.Schema, rows: int) -> pa.Record
 
 def cast(rows: pa.RecordBatch, schema: RowType) -> pa.RecordBatch:
     """``rows`` with the Arrow types of ``schema``."""
-    return rows.cast(arrow_schema(schema)) if schema.fields else rows
+    wanted = arrow_schema(schema)
+    return rows if not schema.fields or rows.schema.equals(wanted) else rows.cast(wanted)
 
 
 #: Copies the strings of one column: (text, spans, valid, offsets, out).

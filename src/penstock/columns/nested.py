@@ -58,7 +58,7 @@ class ColumnNode:
     children: tuple[int, ...]
     repeated: bool
 
-    @property
+    @cached_property
     def root(self) -> int:
         """The type root of the node."""
         return nested_root(self.type)

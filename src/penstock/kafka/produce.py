@@ -9,6 +9,7 @@ protocol version per transaction").
 from __future__ import annotations
 
 import contextlib
+import math
 import threading
 import time
 from collections import deque
@@ -31,7 +32,7 @@ from penstock.kafka.session import TRANSACTION, Session
 from penstock.kafka.wire import Node
 
 _WINDOW = 5
-#: The first bytes wait for the flush: all that a small batch writes to a broker goes into one request.
+#: So many bytes wait for more, or for the flush: a request to a broker has what is there for all of its partitions.
 _WAITING_BYTES = 64 << 10
 _SEQUENCES = 2**31
 _OUT_OF_ORDER, _UNKNOWN_PRODUCER, _NOT_ATTEMPTED = 45, 59, 55
@@ -130,7 +131,7 @@ class _Batch:
     data: bytearray | memoryview
     records: int
     ordinal: int
-    expires: float
+    expires: float = math.inf
     sequence: int = -1
     failures: int = 0
 
@@ -226,8 +227,12 @@ class Producer:
         self._flights: dict[Node, int] = {}
         self._landed: SimpleQueue[_Flight] = SimpleQueue()
         self._sequences: dict[TopicPartition, int] = self._lease.sequences if self._lease else {}
-        self._bytes = self._submitted = self._ordinal = 0
-        self._waits = True  # for the flush
+        #: Bytes and batches that are not acknowledged.
+        self._bytes = self._open = 0
+        #: The batches among them that wait for more, and their bytes.
+        self._held: list[tuple[_Lane, _Batch]] = []
+        self._waiting = 0
+        self._ordinal = 0
         self._abandoned = abandoned
         self._failure: PenstockError | None = None
         #: The seconds until the last answer.
@@ -240,30 +245,33 @@ class Producer:
     def submit(self, topic: str, partition: int, data: bytearray | memoryview, records: int) -> None:
         """Send one encoded record batch. It is stamped in place, so the caller must not change it any more.
 
-        Returns at once unless ``buffer.memory`` bytes wait to be acknowledged. The first bytes are sent by
-        :meth:`flush`, or with those that follow.
+        Returns at once unless ``buffer.memory`` bytes wait to be acknowledged. A few bytes are sent with those that
+        follow, or by :meth:`flush`.
         """
         self._raise_failure()
         tp = (topic, partition)
         lane = self._lanes.get(tp)
         if lane is None:
             lane = self._lanes[tp] = _Lane(tp, self._session.backoff())
-        expires = time.monotonic() + self._session.config.delivery_timeout_ms / 1000
-        batch = _Batch(data, records, self._ordinal, expires)
+        batch = _Batch(data, records, self._ordinal)
         self._ordinal += 1
         self._bytes += len(data)
-        self._submitted += len(data)
+        self._waiting += len(data)
+        self._open += 1
         self._stamp(tp, batch)
+        self._held.append((lane, batch))
         lane.waiting.append(batch)
         self._queued[tp] = lane
-        if self._waits and self._submitted <= _WAITING_BYTES:
+        if self._waiting <= _WAITING_BYTES and self._bytes <= self._session.config.buffer_memory:
             return
+        can_send = any(self._has_room(self._session.known_leader(*held.tp)) for held, _ in self._held)
         self._begin()
         with self._remembering():
-            self._send()
+            if can_send:  # else it is sent after the answers to what is under way
+                self._send()
             while self._land(0.0):
                 self._send()
-            while self._bytes > self._session.config.buffer_memory and any(each.busy for each in self._lanes.values()):
+            while self._bytes > self._session.config.buffer_memory and self._open:
                 self._step(None)
 
     def flush(self, deadline: Deadline | None = None) -> None:
@@ -271,7 +279,7 @@ class Producer:
         self._raise_failure()
         self._begin()
         with self._remembering():
-            while any(lane.busy for lane in self._lanes.values()):
+            while self._open:
                 self._step(deadline)
 
     def acks(self) -> tuple[Ack, ...]:
@@ -280,7 +288,7 @@ class Producer:
 
     def close(self) -> None:
         """Drop batches that are not acknowledged; call :meth:`flush` first to keep them."""
-        clean = self._failure is None and not any(lane.busy for lane in self._lanes.values())
+        clean = self._failure is None and not self._open
         if self._lease and clean:
             _give_back(self._session, self._lease)
         self._lease = None
@@ -314,13 +322,12 @@ class Producer:
     # --- sending ---
 
     def _begin(self) -> None:
-        """Wait no longer with the first bytes. Their time to be delivered begins now."""
-        if self._waits:
-            self._waits = False
-            expires = time.monotonic() + self._session.config.delivery_timeout_ms / 1000
-            for lane in self._queued.values():
-                for batch in lane.waiting:
-                    batch.expires = expires
+        """Wait no longer for more bytes. The time to deliver those that have waited begins now."""
+        expires = time.monotonic() + self._session.config.delivery_timeout_ms / 1000
+        for _, batch in self._held:
+            batch.expires = expires
+        self._held.clear()
+        self._waiting = 0
 
     def _stamp(self, tp: TopicPartition, batch: _Batch) -> None:
         if self._identity is None:
@@ -384,7 +391,9 @@ class Producer:
             if lane.not_before > now:
                 continue
             try:
-                node = self._session.partition(*lane.tp, Deadline.until(batch.expires)).leader
+                node = self._session.known_leader(*lane.tp)
+                if node is None:
+                    node = self._session.partition(*lane.tp, Deadline.until(batch.expires)).leader
             except KafkaFault as raised:
                 self._put_off(lane, raised.fault, raised.detail)
                 continue
@@ -392,13 +401,17 @@ class Producer:
                 lane.last_fault = Fault(CLIENT_CODE, "its leader is not known", Action.REFRESH)
                 lane.last_detail = str(error)
                 raise self._gave_up(lane, limit) from error
-            full = self._flights.get(node, 0) >= config.max_in_flight_requests_per_connection
             size = sizes.get(node, 0) + len(batch.data)
-            if full or (node in groups and size > config.max_request_size):
+            if not self._has_room(node) or (node in groups and size > config.max_request_size):
                 continue
             groups.setdefault(node, []).append(lane)
             sizes[node] = size
         return groups
+
+    def _has_room(self, node: Node | None) -> bool:
+        """Whether a broker may get one more request; one that is not known yet may."""
+        limit = self._session.config.max_in_flight_requests_per_connection
+        return node is None or self._flights.get(node, 0) < limit
 
     def _window_of(self, lane: _Lane) -> int:
         """The number of batches of a partition that may be unacknowledged.
@@ -508,6 +521,7 @@ class Producer:
         followed_a_failure = fault.code == _OUT_OF_ORDER and bool(lane.failed)
         if fault.action in {Action.NONE, Action.ACKNOWLEDGED}:
             self._bytes -= len(batch.data)
+            self._open -= 1
             self.counts.acknowledged(batch.records, len(batch.data))
             if self._lease:
                 self._lease.begun.add(lane.tp)

@@ -364,15 +364,21 @@ class Session:
         return {topic.name: self._learn(topic) for topic in topics if topic.error_code in {0, 5, 9}}
 
     def topic(
-        self, name: str, deadline: Deadline | None = None, *, create: bool = False, partition: int = 0
+        self,
+        name: str,
+        deadline: Deadline | None = None,
+        *,
+        create: bool = False,
+        exists: bool = False,
+        partition: int = 0,
     ) -> TopicInfo:
         """One topic, from the cache if the entry is young enough.
 
         Raises KafkaError if it does not exist or has no partition of this number. This takes a few seconds, because a
-        new topic is not known to all brokers at once.
+        new topic is not known to all brokers at once; the whole deadline for one that ``exists`` for certain.
         """
         deadline = deadline or self.deadline()
-        believed = Deadline.after(min(deadline.left, _UNKNOWN_TOPIC_SECONDS) * 1000)
+        believed = deadline if exists else Deadline.after(min(deadline.left, _UNKNOWN_TOPIC_SECONDS) * 1000)
         backoff = self.backoff()
         while True:
             found = self.topics([name], deadline, create=create, fresh=backoff.attempts > 0).get(name)
@@ -396,6 +402,14 @@ class Session:
             since = f": no leader is known since leader epoch {info.leader_epoch}" if info.leader_epoch >= 0 else ""
             raise KafkaFault(_NO_LEADER, partition_name((topic, partition)) + since)
         return info
+
+    def known_leader(self, topic: str, partition: int) -> Node | None:
+        """The leader of a partition as far as it is known without asking: what :meth:`partition` would give."""
+        info = self._cached(topic)
+        if info is None or partition >= len(info.partitions):
+            return None
+        found = info.partitions[partition]
+        return found.leader if found.partition == partition and found.leader >= 0 else None
 
     def read_in(self, topic: str, topic_id: UUID, epochs: Mapping[int, int]) -> None:
         """Note the leader epochs in which partitions of a topic were read: leaders of earlier epochs are not asked."""

@@ -79,7 +79,7 @@ def create_topic(
 
     def led() -> TopicInfo:
         session.forget_topics([name])
-        info = session.topic(name, deadline)
+        info = session.topic(name, deadline, exists=True)  # a busy broker may not know it for a while
         for each in info.partitions:
             session.partition(name, each.partition, deadline)
         return info

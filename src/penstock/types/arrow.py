@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -44,6 +45,7 @@ def arrow_type(logical: DataType) -> pa.DataType:
     return _simple(logical)[0]
 
 
+@lru_cache(maxsize=1024)  # it is wanted for every batch
 def arrow_schema(row: RowType) -> pa.Schema:
     """The Arrow schema of a table; every column nullable, as Flink's formats may leave a NOT NULL column null."""
     return pa.schema([pa.field(field.name, arrow_type(field.type)) for field in row.fields])

@@ -399,3 +399,68 @@ def test_a_row_cannot_name_a_topic_of_kafka_s_or_penstock_s_own(topic):
     ) as raised:
         encoding.batches([{"id": 1, "m_topic": "orders"}, {"id": 2, "m_topic": topic}], offsets=[7, 8])
     assert (raised.value.offset, raised.value.field) == (8, "topic")
+
+
+def together(*encodings, counts):
+    """What encoders make of as many rows as ``counts`` says, in one pass: topic, partition and messages."""
+    parts, first = [], 0
+    for each, count in zip(encodings, counts, strict=True):
+        rows = [{"id": first + number, "name": "n"} for number in range(count)]
+        table = pa.RecordBatch.from_pylist(rows, arrow_schema(each.sink.schema))
+        origins = [pa.array([3] * count, pa.int32()), pa.array(range(first, first + count), pa.int64())]
+        parts.append((each.encoder, table, pa.RecordBatch.from_arrays(origins, names=list(HIDDEN.names))))
+        first += count
+    return parts
+
+
+def messages_by_partition(encoded):
+    found = defaultdict(list)
+    for number, topic, batch in encoded:
+        records = scan(batch.data, start_offset=0, end_offset=batch.count)
+        found[number, topic, batch.partition] += list(
+            zip(records.keys.to_pylist(), records.values.to_pylist(), strict=True)
+        )
+    return found
+
+
+COLUMNS = Column("id", INT), Column("name", STRING)
+
+
+@pytest.mark.parametrize(
+    "options", [{"sink_partitioner": "round-robin"}, {}, {"key_format": "json", "key_fields": "id"}]
+)
+def test_encoders_of_one_work_encode_together_what_each_would_encode(options):
+    def encodings():
+        return [Encoding(*COLUMNS, topic=f"t{n}", topics={f"t{n}": 1 + 2 * n}, **options) for n in range(3)]
+
+    made = encodings()
+    assert len({each.encoder.work for each in made}) == 1
+    for each in made:
+        each.encoder._turn = 0
+    found = messages_by_partition(RowEncoder.encode_together(together(*made, counts=(4, 2, 11))))
+    expected = {}
+    for number, (encoder, rows, hidden) in enumerate(together(*made, counts=(4, 2, 11))):
+        encoder._turn = 0
+        expected |= messages_by_partition((number, topic, each) for topic, each in encoder.encode(rows, hidden))
+    assert found == expected
+    assert {number for number, _, _ in found} == {0, 1, 2}
+
+
+def test_encoders_of_different_work_are_not_alike():
+    plain = Encoding(*COLUMNS).encoder.work
+    assert plain == Encoding(*COLUMNS, topic="other").encoder.work
+    assert plain != Encoding(Column("id", INT)).encoder.work
+    assert plain != Encoding(*COLUMNS, format="csv").encoder.work
+    assert plain != Encoding(*COLUMNS, properties_compression_type="gzip").encoder.work
+    assert plain != Encoding(*COLUMNS, limit=1000).encoder.work
+    assert Encoding(*COLUMNS, *metadata("timestamp")).encoder.work is None
+
+
+def test_an_error_names_the_topic_and_the_row_among_those_of_several_encoders():
+    made = [Encoding(*COLUMNS, topic=f"t{n}", limit=200) for n in range(2)]
+    parts = together(*made, counts=(2, 2))
+    encoder, rows, hidden = parts[1]
+    parts[1] = encoder, rows.set_column(1, "name", pa.array(["n", "x" * 500])), hidden
+    with pytest.raises(RecordError, match="topic 't1'") as raised:
+        list(RowEncoder.encode_together(parts))
+    assert (raised.value.partition, raised.value.offset) == (3, 3)

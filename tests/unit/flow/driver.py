@@ -107,7 +107,7 @@ class Driver:
         rows = [
             row
             for number, (scan, batches) in enumerate(tasks)
-            for row in self.flow.read(scan, instructions, Task(number, len(tasks)), batches)
+            for row in self.flow.read(self.flow.readings[scan], instructions, Task(number, len(tasks)), batches)
         ]
         for stage in range(1, 1 if whole else self.flow.stages + 1):
             table = pa.Table.from_batches(rows, EXCHANGE).sort_by([(each, "ascending") for each in ORDER])

@@ -139,7 +139,7 @@ def test_many_sinks_take_the_rows_of_several_batches_at_once():
     written: list[tuple[int, int]] = []
     flow = replace(flow, targets=(Target(tuple(range(100)), WriterFactory(Counting, pa.schema([]))),))
     instructions = BatchInstructions("", 1, 1, False, writers=(None,))
-    sent = list(flow.read(0, instructions, Task(0, 1), [rows(), rows()]))
+    sent = list(flow.read(flow.readings[0], instructions, Task(0, 1), [rows(), rows()]))
     assert written == [(1, 2), (2, 2), (3, 2)]
     assert len([rows for each in sent for rows in Receiver().batches(each)]) == 3
 

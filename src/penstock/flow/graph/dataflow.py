@@ -6,7 +6,7 @@ import itertools
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 import pyarrow as pa
@@ -31,7 +31,9 @@ from penstock.flow.graph.exchange import (
 from penstock.flow.graph.fitting import ColumnNames
 from penstock.flow.graph.outlets import Outlets, Target
 from penstock.flow.operators.contract import Combiner, Operator, OperatorContext
+from penstock.flow.rows.calc import Calc
 from penstock.flow.rows.calls import BatchTransform, TaskFunctions
+from penstock.flow.rows.division import Division, divide_rows
 from penstock.flow.rows.envelope import ARRIVED, HASH, WEIGHT
 from penstock.flow.state.kept_output import KeptFile
 from penstock.flow.state.segments import SegmentRef, TableSpec
@@ -103,6 +105,31 @@ class Branch:
     edge: Edge | None = None
     output: int | None = None
     awaited: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The branches of the ``scan``. Those that are not ``alone`` get their rows by ``divisions``, as their numbers
+    among the ``branches``. ``ordered``: the rows are numbered in the order in which they arrive."""
+
+    scan: int
+    branches: tuple[Branch, ...]
+    alone: tuple[Branch, ...]
+    divisions: tuple[Division, ...]
+    ordered: bool
+
+    @classmethod
+    def from_branches(cls, scan: int, branches: Sequence[Branch]) -> Reading:
+        """All ``branches`` of a scan, divided as far as they choose its rows alike."""
+        divisions = divide_rows(
+            {at: each.calc for at, each in enumerate(branches) if isinstance(each.calc, Calc) and not each.awaited}
+        )
+        divided = {number for each in divisions for takers in each.takers for number in takers}
+        alone = tuple(each for at, each in enumerate(branches) if at not in divided)
+        ordered = any(each.edge is not None and each.edge.numbered for each in branches) or have_one_output(branches)
+        # What divided branches compute, the divisions have.
+        kept = (replace(each, calc=None) if at in divided else each for at, each in enumerate(branches))
+        return cls(scan, tuple(kept), alone, divisions, ordered)
 
 
 @dataclass(frozen=True)
@@ -197,36 +224,41 @@ class Dataflow:
         """The number of stages after that of the scans."""
         return max((vertex.stage for vertex in self.vertices), default=0)
 
+    @cached_property
+    def readings(self) -> Mapping[int, Reading]:
+        """The branches of each scan that has any."""
+        found: dict[int, list[Branch]] = {}
+        for branch in self.branches:
+            found.setdefault(branch.scan, []).append(branch)
+        return {scan: Reading.from_branches(scan, branches) for scan, branches in found.items()}
+
     def stage(self, scan: int) -> Stage:
         """The work of the tasks that read a scan. Their instructions are a pickled :class:`BatchInstructions`."""
         calls = any(getattr(each.calc, "calls", False) for each in self.branches)
         calls = calls or any(each.writers.calls for each in self.targets)
-        return Stage(partial(_read, self, scan), EXCHANGE, calls)
+        return Stage(partial(_read, replace(self, branches=()), self.readings[scan]), EXCHANGE, calls)
 
     def read(
-        self, scan: int, instructions: BatchInstructions, task: Task, batches: Iterable[pa.RecordBatch]
+        self, reading: Reading, instructions: BatchInstructions, task: Task, batches: Iterable[pa.RecordBatch]
     ) -> Iterator[pa.RecordBatch]:
         """The work of a task that reads ``batches`` of a scan: rows of :data:`EXCHANGE`."""
         with (
-            self._sender(Origin(scan, task.number), instructions) as sender,
+            self._sender(Origin(reading.scan, task.number), instructions) as sender,
             self._outlets(instructions, task, sender) as outlets,
             TaskFunctions(task) as functions,
         ):
             work = _Work(self, instructions, sender, outlets, functions, task)
-            mine = [branch for branch in self.branches if branch.scan == scan]
-            ordered = any(branch.edge is not None and branch.edge.numbered for branch in mine) or have_one_output(mine)
-            outputs = sum(branch.output is not None for branch in mine)
+            outputs = sum(branch.output is not None for branch in reading.branches)
             count = 0
             for batch in _gather(batches, outputs) if outputs > 1 else batches:
                 if not batch.num_rows:
                     continue
                 rows = without_dead_letters(batch)
-                if ordered:
+                if reading.ordered:
                     rows, count = number_arrivals(rows, sender.origin, count), count + rows.num_rows
                 functions.begin()
                 work.measure(rows)
-                for branch in mine:
-                    work.run_branch(branch, batch if branch.calc is None else rows)
+                work.run_branches(reading, batch, rows)
                 work.write_results()
                 if work.waiting_bytes > instructions.waiting_bytes:
                     work.send_waiting()
@@ -332,16 +364,24 @@ class _Work:
     #: The size of the rows in ``waiting``.
     waiting_bytes: int = 0
 
-    def run_branch(self, branch: Branch, batch: pa.RecordBatch) -> None:
-        """Rows of a scan, through a branch."""
+    def run_branches(self, reading: Reading, batch: pa.RecordBatch, rows: pa.RecordBatch) -> None:
+        """A ``batch`` of a scan through all its branches; ``rows`` are those that are no dead letters."""
+        for branch in reading.alone:
+            if branch.calc is not None:
+                self._deliver(branch, self._compute(branch, rows))
+            elif branch.output is not None:
+                self._deliver(branch, _dead_letters(batch, self.flow.outputs[branch.output].schema.names))
+        for division in reading.divisions:
+            for number, divided in division.divide(rows):
+                self._deliver(reading.branches[number], divided)
+
+    def _deliver(self, branch: Branch, rows: pa.RecordBatch) -> None:
+        """Rows at the end of a branch."""
         if branch.output is not None:
-            schema = self.flow.outputs[branch.output].schema
-            rows = _dead_letters(batch, schema.names) if branch.calc is None else self._compute(branch, batch)
             self.results.setdefault(branch.output, []).append(rows)
             return
-        if branch.calc is None or branch.edge is None:
-            raise TypeError("a branch to an operator computes rows")
-        rows = self._compute(branch, batch)
+        if branch.edge is None:
+            raise TypeError("a branch leads to an output or to an operator")
         if branch.edge.time:
             check_times(rows, branch.edge.time)
         if branch.edge.kinds:
@@ -489,14 +529,13 @@ class _Work:
     def write_results(self) -> None:
         """Write the rows of outputs."""
         results, self.results = self.results, {}
-        for output, batches in results.items():
-            self.outlets.write(output, batches)
+        self.outlets.write(results)
 
 
-def _read(flow: Dataflow, scan: int, task: Task, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _read(flow: Dataflow, reading: Reading, task: Task, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     instructions: BatchInstructions = unpickled(task.instructions)
     yield from flow.read(
-        scan, instructions, replace(task, number=task.number % instructions.tasks, of=instructions.tasks), batches
+        reading, instructions, replace(task, number=task.number % instructions.tasks, of=instructions.tasks), batches
     )
 
 

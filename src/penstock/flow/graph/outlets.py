@@ -3,7 +3,7 @@ pass on to owners."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 
@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from penstock.flow.graph.exchange import ENCODED, RESULTS, Sender, edge_of_target
 from penstock.flow.rows.envelope import ARRIVED, arrivals_of
-from penstock.spi import HIDDEN, KIND, Output, Task, Writer, WriterFactory
+from penstock.spi import HIDDEN, KIND, Output, OutputRows, Task, Writer, WriterFactory
 
 
 @dataclass(frozen=True)
@@ -49,13 +49,17 @@ class Outlets:
     def __exit__(self, *_: object) -> None:
         self._opened.close()
 
-    def write(self, output: int, batches: Sequence[pa.RecordBatch]) -> None:
-        """Write rows of the output of that number; those that came from one scan in several ways in the order of
-        arrival."""
-        target, number = self._places[output]
-        for rows, hidden in _arrange_rows(self.outputs[output].schema.names, batches):
-            if rows.num_rows:
-                self._send(target, self._writer(target).write(number, rows, hidden))
+    def write(self, results: Mapping[int, Sequence[pa.RecordBatch]]) -> None:
+        """Write rows of outputs, by their numbers; those of an output that came from one scan in several ways in the
+        order of arrival."""
+        parts: dict[int, list[OutputRows]] = {}
+        for output, batches in results.items():
+            target, number = self._places[output]
+            for rows, hidden in _arrange_rows(self.outputs[output].schema.names, batches):
+                if rows.num_rows:
+                    parts.setdefault(target, []).append((number, rows, hidden))
+        for target, written in parts.items():
+            self._send(target, self._writer(target).write_outputs(written))
 
     def finish(self) -> None:
         """Write what is left."""

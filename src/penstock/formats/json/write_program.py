@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -45,12 +46,17 @@ class JsonWriteProgram:
         self.table = np.array(self._steps, np.int64).reshape(-1, _COLUMNS)
         self.names = np.frombuffer(self._names + _PADDING, np.uint8)
 
-    def size(self, counts: npt.NDArray[np.int64], widest: int) -> int:
-        """The most bytes of all values without their text, if a number or time takes ``widest``."""
+    @cached_property
+    def _lengths(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+        """Of each step the bytes that it writes beside its value, and whether the value is a number or a time."""
         root = self.table[:, ROOT]
         fixed = (self.table[:, STEP] == VALUE) & ~np.isin(root, (type_roots.STRING, type_roots.BYTES, type_roots.OTHER))
-        widths = self.table[:, NAME_STOP] - self.table[:, NAME] + np.where(fixed, widest, _MARKS)
-        return int((counts[self.table[:, NODE]] * widths).sum())
+        return self.table[:, NAME_STOP] - self.table[:, NAME] + np.where(fixed, 0, _MARKS), fixed
+
+    def size(self, counts: npt.NDArray[np.int64], widest: int) -> int:
+        """The most bytes of all values without their text, if a number or time takes ``widest``."""
+        lengths, fixed = self._lengths
+        return int((counts[self.table[:, NODE]] * (lengths + fixed * widest)).sum())
 
     def _add(self, step: int, node: int, column: int = 0, name: str | None = None) -> int:
         root, precision, scale = root_of(self.shape.nodes[node].type)

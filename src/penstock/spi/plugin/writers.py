@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import pyarrow as pa
 
 from penstock.spi.plugin.tasks import Task
+
+#: The number of an output, its rows and their hidden columns, as :meth:`Writer.write` takes them.
+OutputRows: TypeAlias = tuple[int, pa.RecordBatch, pa.RecordBatch]
 
 
 class Writer(Protocol):
@@ -19,6 +22,12 @@ class Writer(Protocol):
         """Take rows of an output, by its number among those of the committer: their columns, under the names of its
         schema, and their columns :data:`penstock.spi.HIDDEN` and, if they are not all insertions,
         :data:`penstock.spi.KIND`."""
+
+    def write_outputs(self, parts: Sequence[OutputRows]) -> Iterable[pa.RecordBatch]:
+        """Take rows of several outputs, by default one after the other. A writer may have to do less for all of them
+        together than for each by itself."""
+        for each in parts:
+            yield from self.write(*each)
 
     def finish(self) -> Iterable[pa.RecordBatch]:
         """Write what is left, durably. Called once, after the last rows."""
@@ -50,7 +59,7 @@ class WriterFactory:
     owners: int = 1
     owner: str = ""
 
-    def run(self, task: Task, rows: Iterable[tuple[int, pa.RecordBatch, pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
+    def run(self, task: Task, rows: Iterable[OutputRows]) -> Iterator[pa.RecordBatch]:
         """Write all rows of a task, given as :meth:`Writer.write` takes them."""
         writer = self.open(task)
         try:

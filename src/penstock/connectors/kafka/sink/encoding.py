@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -85,7 +86,7 @@ class RowEncoder:
         for topic, chosen in self._by_topic(rows, hidden):
             part = rows if chosen is None else rows.take(chosen)
             origins = hidden if chosen is None else hidden.take(chosen)
-            with _located(topic, origins):
+            with _located(lambda _, topic=topic: topic, origins):  # type: ignore[misc]
                 keys = self._keys(part)
             if not self._sink.upserts:
                 yield from self._batches(topic, part, origins, keys, partial(self._value, part, _kinds(origins)))
@@ -95,6 +96,61 @@ class RowEncoder:
                 yield from self._messages(topic, changes.effective())
             elif enough := self._buffer.add(topic, changes):
                 yield from self._messages(topic, enough)
+
+    @staticmethod
+    def encode_together(
+        parts: Sequence[tuple[RowEncoder, pa.RecordBatch, pa.RecordBatch]],
+    ) -> Iterator[tuple[int, str, EncodedBatch]]:
+        """The record batches of insertions of several encoders with equal :attr:`work`, each with the number of its
+        part and its topic: as if each part was encoded by itself, in one pass over all of them. Raises as
+        :meth:`encode`."""
+        encoders = [each for each, _, _ in parts]
+        first, topics = encoders[0], [each._sink.topics[0] for each in encoders]
+        rows = pa.concat_batches([each for _, each, _ in parts])
+        hidden = pa.concat_batches([each for _, _, each in parts])
+        starts = np.cumsum([0, *(each.num_rows for _, each, _ in parts)])
+        # The partitions of all topics have numbers, one part after the other.
+        bases = np.cumsum([0, *(each._count(topic) for each, topic in zip(encoders, topics, strict=True))])
+
+        def topic_of(row: int) -> str:
+            return topics[int(np.searchsorted(starts, row, "right")) - 1]
+
+        with _located(topic_of, hidden):
+            keys, values = first._keys(rows), first._value(rows, None)
+            chosen = []
+            for number, (encoder, part, _) in enumerate(parts):
+                own = (
+                    None if each is None else each.slice(int(starts[number]), part.num_rows) for each in (keys, values)
+                )
+                chosen.append(encoder._partitions(topics[number], part, *own) + np.int32(bases[number]))
+            batches = encode(
+                keys=keys,
+                values=values,
+                timestamps=first._timestamps(rows),
+                partitions=np.concatenate(chosen),
+                compression=first._compression,
+                level=first._level,
+                max_batch_bytes=first._limit(topics[0]),
+                batch_bytes=first._client.batch_size,
+            )
+        for batch in batches:
+            number = int(np.searchsorted(bases, batch.partition, "right")) - 1
+            yield number, topics[number], replace(batch, partition=batch.partition - int(bases[number]))
+
+    @property
+    def work(self) -> object:
+        """What decides how rows become messages: encoders with equal work can encode their rows together
+        (:meth:`encode_together`). None for an encoder whose topics or partitions depend on more than the row's key, and
+        for one of a table that upserts."""
+        sink = self._sink
+        if sink.metadata or sink.upserts or self._chooser is not None:
+            return None
+        keys, values = (
+            (sink.key, sink.key_columns, sink.key_schema),
+            (sink.value, sink.value_columns, sink.value_schema),
+        )
+        bytes_of_batches = self._limit(sink.topics[0]), self._client.batch_size
+        return sink.schema, keys, values, self._compression, self._level, bytes_of_batches
 
     def finish(self) -> Iterator[tuple[str, EncodedBatch]]:
         """The record batches of the changes that were held back, after the last rows of the task."""
@@ -127,7 +183,7 @@ class RowEncoder:
         keys: pa.BinaryArray | None,
         values: Callable[[], pa.BinaryArray | None],
     ) -> Iterator[tuple[str, EncodedBatch]]:
-        with _located(topic, hidden):
+        with _located(lambda _: topic, hidden):
             made = values()
             batches = encode(
                 keys=keys,
@@ -137,11 +193,15 @@ class RowEncoder:
                 headers=self._headers(rows),
                 compression=self._compression,
                 level=self._level,
-                max_batch_bytes=min(self._limits.get(topic, DEFAULT_MAX_MESSAGE_BYTES), self._client.max_request_size),
+                max_batch_bytes=self._limit(topic),
                 batch_bytes=self._client.batch_size,
             )
         for batch in batches:
             yield topic, batch
+
+    def _limit(self, topic: str) -> int:
+        """The most bytes of a record batch."""
+        return min(self._limits.get(topic, DEFAULT_MAX_MESSAGE_BYTES), self._client.max_request_size)
 
     def _keys(self, rows: pa.RecordBatch) -> pa.BinaryArray | None:
         """The keys of the messages. Raises RecordError for a row of a table that upserts whose key has a NULL."""
@@ -274,12 +334,14 @@ def _kinds(hidden: pa.RecordBatch) -> _Kinds:
 
 
 @contextmanager
-def _located(topic: str, hidden: pa.RecordBatch) -> Iterator[None]:
-    """Raises the RecordErrors of rows with the partition's number and the offset of the row."""
+def _located(topic: Callable[[int], str], hidden: pa.RecordBatch) -> Iterator[None]:
+    """Raises the RecordErrors of rows with the partition's number and the offset of the row. ``topic`` is that of a
+    row, by its number."""
     try:
         yield
     except RecordTooLargeError as error:
-        raise RecordError(f"topic '{topic}': a {error}", "", *origin_of(hidden, error.row), hint=error.hint) from error
+        reason = f"topic '{topic(error.row)}': a {error}"
+        raise RecordError(reason, "", *origin_of(hidden, error.row), hint=error.hint) from error
     except RecordError as error:
         if error.topic or error.offset < 0:
             raise

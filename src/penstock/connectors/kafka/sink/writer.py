@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -17,7 +18,7 @@ from penstock.kafka.properties import ClientConfig
 from penstock.kafka.record_batches import EncodedBatch
 from penstock.kafka.reserved import is_out_of_reach
 from penstock.kafka.session import session_for
-from penstock.spi import Output, Task, Writer, unpickled
+from penstock.spi import KIND, Output, OutputRows, Task, Writer, unpickled
 
 #: What writing tasks yield. A record batch for the task that owns its partition has ``data``. An acknowledgement, one
 #: per task and partition, has sequences instead. Rows with an empty topic count the records and bytes that a task has
@@ -89,7 +90,10 @@ class _BatchSender(Writer):
         self._size = 0
 
     def write(self, output: int, rows: pa.RecordBatch, hidden: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        yield from self._sent(self._encoders.encode(output, rows, hidden))
+        yield from self.write_outputs(((output, rows, hidden),))
+
+    def write_outputs(self, parts: Sequence[OutputRows]) -> Iterator[pa.RecordBatch]:
+        yield from self._sent(self._encoders.encode(parts))
 
     def finish(self) -> Iterator[pa.RecordBatch]:
         yield from self._sent(self._encoders.finish())
@@ -171,7 +175,10 @@ class _Publisher(Writer):
         self._producer = _producer(spec, task)
 
     def write(self, output: int, rows: pa.RecordBatch, hidden: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
-        self._submit(self._encoders.encode(output, rows, hidden))
+        return self.write_outputs(((output, rows, hidden),))
+
+    def write_outputs(self, parts: Sequence[OutputRows]) -> Iterable[pa.RecordBatch]:
+        self._submit(self._encoders.encode(parts))
         return ()
 
     def finish(self) -> Iterator[pa.RecordBatch]:
@@ -212,30 +219,63 @@ class _Encoders:
     """Encodes the rows of all outputs: record batches, each with the number of its output and its topic."""
 
     def __init__(self, spec: WriteSpec, task: Task):
-        session = session_for(spec.client)
+        self._spec, self._task = spec, task
+        self._session = session_for(spec.client)
+        #: Of the outputs that have had rows.
+        self._encoders: dict[int, RowEncoder] = {}
+        #: A number for each kind of work that encoders can do together.
+        self._works: dict[object, int] = {}
+        self._work_of: dict[int, int] = {}
+        #: The number of partitions of each topic, asked once in a task.
+        self._partitions: dict[str, int] = {}
 
-        def partitions(topic: str) -> int:
-            return len(session.topic(topic).partitions)
-
-        def reserved(topic: str) -> bool:
-            return is_out_of_reach(session, topic, spec.progress_topics)
-
-        self._encoders = [
-            RowEncoder(each.spec, each.client, partitions, spec.limits, task, reserved) for each in spec.branches
-        ]
-
-    def encode(
-        self, output: int, rows: pa.RecordBatch, hidden: pa.RecordBatch
-    ) -> Iterator[tuple[int, str, EncodedBatch]]:
+    def encode(self, parts: Sequence[OutputRows]) -> Iterator[tuple[int, str, EncodedBatch]]:
         """Take rows, and give the batches that are full."""
-        for topic, encoded in self._encoders[output].encode(rows, hidden):
-            yield output, topic, encoded
+        self._describe_topics(output for output, _, _ in parts if output not in self._encoders)
+        together: dict[int, list[OutputRows]] = {}
+        times = Counter(output for output, _, _ in parts)
+        for output, rows, hidden in parts:
+            encoder = self._encoder(output)
+            insertions = KIND not in hidden.schema.names and rows.num_rows
+            if output in self._work_of and insertions and times[output] == 1 < len(parts):
+                together.setdefault(self._work_of[output], []).append((output, rows, hidden))
+                continue
+            for topic, encoded in encoder.encode(rows, hidden):
+                yield output, topic, encoded
+        for members in together.values():
+            works = [(self._encoder(output), rows, hidden) for output, rows, hidden in members]
+            for number, topic, encoded in RowEncoder.encode_together(works):
+                yield members[number][0], topic, encoded
 
     def finish(self) -> Iterator[tuple[int, str, EncodedBatch]]:
         """The batches that are left."""
-        for number, encoder in enumerate(self._encoders):
+        for output, encoder in self._encoders.items():
             for topic, encoded in encoder.finish():
-                yield number, topic, encoded
+                yield output, topic, encoded
+
+    def _encoder(self, output: int) -> RowEncoder:
+        if output not in self._encoders:
+            sink, limits = self._spec.branches[output], self._spec.limits
+            made = RowEncoder(sink.spec, sink.client, self._count_partitions, limits, self._task, self._is_reserved)
+            self._encoders[output], work = made, made.work
+            if work is not None:
+                self._work_of[output] = self._works.setdefault(work, len(self._works))
+        return self._encoders[output]
+
+    def _describe_topics(self, outputs: Iterable[int]) -> None:
+        """Ask for the topics of several outputs in one request. One that is not there yet is asked for when it has
+        rows."""
+        topics = {topic for output in outputs for topic in self._spec.branches[output].spec.topics}
+        if len(topics) > 1:
+            self._session.topics(topics)
+
+    def _count_partitions(self, topic: str) -> int:
+        if topic not in self._partitions:
+            self._partitions[topic] = len(self._session.topic(topic).partitions)
+        return self._partitions[topic]
+
+    def _is_reserved(self, topic: str) -> bool:
+        return is_out_of_reach(self._session, topic, self._spec.progress_topics)
 
 
 def _acknowledged(producer: Producer, task: Task, counts: _Counts) -> pa.RecordBatch:
