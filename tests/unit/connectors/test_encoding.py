@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.connectors.kafka.factory import KafkaConnector
-from penstock.connectors.kafka.sink.encoding import RowEncoder
+from penstock.connectors.kafka.sink.encoding import RowEncoder, describe_work
 from penstock.connectors.kafka.table.metadata import WRITABLE
 from penstock.errors import RecordError
 from penstock.kafka.compression import Compression
@@ -49,7 +49,9 @@ class Encoding:
         self.sink = KafkaConnector().sink(definition)
         counts = topics or {topic: 1}
         client = ClientConfig.from_properties(dict(self.sink.client), "t")
-        self.encoder = RowEncoder(self.sink, client, counts.__getitem__, dict.fromkeys(counts, limit), Task(task, of))
+        limits = dict.fromkeys(counts, limit)
+        self.work = describe_work(self.sink, client, limits)
+        self.encoder = RowEncoder(self.sink, client, counts.__getitem__, limits, Task(task, of))
 
     def batches(self, rows, partitions=None, offsets=None):
         table = pa.RecordBatch.from_pylist(rows, arrow_schema(self.sink.schema))
@@ -434,7 +436,7 @@ def test_encoders_of_one_work_encode_together_what_each_would_encode(options):
         return [Encoding(*COLUMNS, topic=f"t{n}", topics={f"t{n}": 1 + 2 * n}, **options) for n in range(3)]
 
     made = encodings()
-    assert len({each.encoder.work for each in made}) == 1
+    assert len({each.work for each in made}) == 1
     for each in made:
         each.encoder._turn = 0
     found = messages_by_partition(RowEncoder.encode_together(together(*made, counts=(4, 2, 11))))
@@ -447,13 +449,13 @@ def test_encoders_of_one_work_encode_together_what_each_would_encode(options):
 
 
 def test_encoders_of_different_work_are_not_alike():
-    plain = Encoding(*COLUMNS).encoder.work
-    assert plain == Encoding(*COLUMNS, topic="other").encoder.work
-    assert plain != Encoding(Column("id", INT)).encoder.work
-    assert plain != Encoding(*COLUMNS, format="csv").encoder.work
-    assert plain != Encoding(*COLUMNS, properties_compression_type="gzip").encoder.work
-    assert plain != Encoding(*COLUMNS, limit=1000).encoder.work
-    assert Encoding(*COLUMNS, *metadata("timestamp")).encoder.work is None
+    plain = Encoding(*COLUMNS).work
+    assert plain == Encoding(*COLUMNS, topic="other").work
+    assert plain != Encoding(Column("id", INT)).work
+    assert plain != Encoding(*COLUMNS, format="csv").work
+    assert plain != Encoding(*COLUMNS, properties_compression_type="gzip").work
+    assert plain != Encoding(*COLUMNS, limit=1000).work
+    assert Encoding(*COLUMNS, *metadata("timestamp")).work is None
 
 
 def test_an_error_names_the_topic_and_the_row_among_those_of_several_encoders():

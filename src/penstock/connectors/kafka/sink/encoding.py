@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 import pyarrow as pa
@@ -37,6 +37,33 @@ _Kinds = NDArray[np.int8] | None
 _Encode = Callable[[pa.RecordBatch, _Kinds], pa.BinaryArray | None]
 
 
+def describe_work(sink: KafkaSinkSpec, client: ClientConfig, limits: Mapping[str, int]) -> object:
+    """What decides how rows become messages: encoders of sinks with equal work can encode their rows together
+    (:meth:`RowEncoder.encode_together`). None for a sink whose topics or partitions depend on more than the row's key,
+    and for a table that upserts."""
+    if sink.metadata or sink.upserts or sink.chooses:
+        return None
+    keys, values = (sink.key, sink.key_columns, sink.key_schema), (sink.value, sink.value_columns, sink.value_schema)
+    batches = _most_bytes(sink.topics[0], client, limits), client.batch_size
+    return sink.schema, keys, values, _compression(client), batches
+
+
+def _compression(client: ClientConfig) -> tuple[Compression, int | None]:
+    """The compression of record batches, and its level."""
+    compression = Compression[client.compression_type.upper()]
+    level = {
+        Compression.GZIP: client.compression_gzip_level,
+        Compression.LZ4: client.compression_lz4_level,
+        Compression.ZSTD: client.compression_zstd_level,
+    }.get(compression)
+    return compression, level
+
+
+def _most_bytes(topic: str, client: ClientConfig, limits: Mapping[str, int]) -> int:
+    """The most bytes of a record batch of a topic."""
+    return min(limits.get(topic, DEFAULT_MAX_MESSAGE_BYTES), client.max_request_size)
+
+
 class RowEncoder:
     """Encodes the rows of one sink. Each task has one.
 
@@ -60,15 +87,8 @@ class RowEncoder:
         self._task = task
         self._reserved = reserved
         self._metadata = {column.key: sink.schema.names.index(column.name) for column in sink.metadata}
-        self._key = self._part("__raw_key__", sink.key, sink.key_columns, sink.key_schema)
-        self._value = self._part("__raw_value__", sink.value, sink.value_columns, sink.value_schema)
         self._pattern = java_pattern(sink.options.topic_pattern) if sink.options.topic_pattern else None
-        self._compression = Compression[client.compression_type.upper()]
-        self._level = {
-            Compression.GZIP: client.compression_gzip_level,
-            Compression.LZ4: client.compression_lz4_level,
-            Compression.ZSTD: client.compression_zstd_level,
-        }.get(self._compression)
+        self._compression, self._level = _compression(client)
         self._chooser = RowPartitions(sink.partitioner, task, sink.chooser) if sink.chooses else None
         self._buffer = ChangeBuffer(sink.buffer_rows) if sink.buffer_rows else None
         self._turn = random.randrange(1 << 16)  # noqa: S311 - small batches begin with different partitions
@@ -101,9 +121,9 @@ class RowEncoder:
     def encode_together(
         parts: Sequence[tuple[RowEncoder, pa.RecordBatch, pa.RecordBatch]],
     ) -> Iterator[tuple[int, str, EncodedBatch]]:
-        """The record batches of insertions of several encoders with equal :attr:`work`, each with the number of its
-        part and its topic: as if each part was encoded by itself, in one pass over all of them. Raises as
-        :meth:`encode`."""
+        """The record batches of insertions of several encoders with equal work (:func:`describe_work`), each with the
+        number of its part and its topic: as if each part was encoded by itself, in one pass over all of them. Raises
+        as :meth:`encode`."""
         encoders = [each for each, _, _ in parts]
         first, topics = encoders[0], [each._sink.topics[0] for each in encoders]
         rows = pa.concat_batches([each for _, each, _ in parts])
@@ -130,27 +150,12 @@ class RowEncoder:
                 partitions=np.concatenate(chosen),
                 compression=first._compression,
                 level=first._level,
-                max_batch_bytes=first._limit(topics[0]),
+                max_batch_bytes=_most_bytes(topics[0], first._client, first._limits),
                 batch_bytes=first._client.batch_size,
             )
         for batch in batches:
             number = int(np.searchsorted(bases, batch.partition, "right")) - 1
             yield number, topics[number], replace(batch, partition=batch.partition - int(bases[number]))
-
-    @property
-    def work(self) -> object:
-        """What decides how rows become messages: encoders with equal work can encode their rows together
-        (:meth:`encode_together`). None for an encoder whose topics or partitions depend on more than the row's key, and
-        for one of a table that upserts."""
-        sink = self._sink
-        if sink.metadata or sink.upserts or self._chooser is not None:
-            return None
-        keys, values = (
-            (sink.key, sink.key_columns, sink.key_schema),
-            (sink.value, sink.value_columns, sink.value_schema),
-        )
-        bytes_of_batches = self._limit(sink.topics[0]), self._client.batch_size
-        return sink.schema, keys, values, self._compression, self._level, bytes_of_batches
 
     def finish(self) -> Iterator[tuple[str, EncodedBatch]]:
         """The record batches of the changes that were held back, after the last rows of the task."""
@@ -193,15 +198,11 @@ class RowEncoder:
                 headers=self._headers(rows),
                 compression=self._compression,
                 level=self._level,
-                max_batch_bytes=self._limit(topic),
+                max_batch_bytes=_most_bytes(topic, self._client, self._limits),
                 batch_bytes=self._client.batch_size,
             )
         for batch in batches:
             yield topic, batch
-
-    def _limit(self, topic: str) -> int:
-        """The most bytes of a record batch."""
-        return min(self._limits.get(topic, DEFAULT_MAX_MESSAGE_BYTES), self._client.max_request_size)
 
     def _keys(self, rows: pa.RecordBatch) -> pa.BinaryArray | None:
         """The keys of the messages. Raises RecordError for a row of a table that upserts whose key has a NULL."""
@@ -212,6 +213,16 @@ class RowEncoder:
                 hint = f"leave such rows out of table '{self._sink.table}': WHERE {name} IS NOT NULL"
                 raise RecordError("NULL cannot be part of the PRIMARY KEY", "", -1, row, field=name, hint=hint)
         return self._key(rows, None)
+
+    @cached_property
+    def _key(self) -> _Encode:
+        sink = self._sink
+        return self._part("__raw_key__", sink.key, sink.key_columns, sink.key_schema)
+
+    @cached_property
+    def _value(self) -> _Encode:
+        sink = self._sink
+        return self._part("__raw_value__", sink.value, sink.value_columns, sink.value_schema)
 
     def _part(self, raw: str, spec: FormatSpec | None, columns: tuple[str, ...], schema: RowType) -> _Encode:
         """Makes the keys or the values of messages: from the metadata column ``raw``, or from ``columns`` by a

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.connectors.kafka.sink.encoding import RowEncoder
+from penstock.connectors.kafka.sink.encoding import RowEncoder, describe_work
 from penstock.connectors.kafka.sink.spec import KafkaSinkSpec
 from penstock.kafka.produce import Producer, ProducerIdentity, SendCounts
 from penstock.kafka.properties import ClientConfig
@@ -56,12 +56,25 @@ class KafkaOutput(Output):
 @dataclass(frozen=True)
 class WriteSpec:
     """The parameters of writing tasks, which other processes unpickle. ``client`` publishes, ``limits`` are the
-    max.message.bytes of topics, and ``progress_topics`` are those of the job, which no row may name."""
+    max.message.bytes of topics, and ``progress_topics`` are those of the job, which no row may name. Branches with one
+    number in ``works`` can be encoded together; those without one cannot."""
 
     branches: tuple[KafkaOutput, ...]
     client: ClientConfig
     limits: Mapping[str, int]
     progress_topics: tuple[str, ...] = ()
+    works: Mapping[int, int] = field(default_factory=dict)
+
+
+def number_works(branches: Sequence[KafkaOutput], limits: Mapping[str, int]) -> dict[int, int]:
+    """The numbers of branches whose rows others may share the work of (:func:`describe_work`)."""
+    numbers: dict[object, int] = {}
+    found = {}
+    for branch, each in enumerate(branches):
+        work = describe_work(each.spec, each.client, limits)
+        if work is not None:
+            found[branch] = numbers.setdefault(work, len(numbers))
+    return found
 
 
 @dataclass(frozen=True)
@@ -223,9 +236,6 @@ class _Encoders:
         self._session = session_for(spec.client)
         #: Of the outputs that have had rows.
         self._encoders: dict[int, RowEncoder] = {}
-        #: A number for each kind of work that encoders can do together.
-        self._works: dict[object, int] = {}
-        self._work_of: dict[int, int] = {}
         #: The number of partitions of each topic, asked once in a task.
         self._partitions: dict[str, int] = {}
 
@@ -237,8 +247,8 @@ class _Encoders:
         for output, rows, hidden in parts:
             encoder = self._encoder(output)
             insertions = KIND not in hidden.schema.names and rows.num_rows
-            if output in self._work_of and insertions and times[output] == 1 < len(parts):
-                together.setdefault(self._work_of[output], []).append((output, rows, hidden))
+            if output in self._spec.works and insertions and times[output] == 1 < len(parts):
+                together.setdefault(self._spec.works[output], []).append((output, rows, hidden))
                 continue
             for topic, encoded in encoder.encode(rows, hidden):
                 yield output, topic, encoded
@@ -256,10 +266,9 @@ class _Encoders:
     def _encoder(self, output: int) -> RowEncoder:
         if output not in self._encoders:
             sink, limits = self._spec.branches[output], self._spec.limits
-            made = RowEncoder(sink.spec, sink.client, self._count_partitions, limits, self._task, self._is_reserved)
-            self._encoders[output], work = made, made.work
-            if work is not None:
-                self._work_of[output] = self._works.setdefault(work, len(self._works))
+            self._encoders[output] = RowEncoder(
+                sink.spec, sink.client, self._count_partitions, limits, self._task, self._is_reserved
+            )
         return self._encoders[output]
 
     def _describe_topics(self, outputs: Iterable[int]) -> None:
@@ -267,7 +276,7 @@ class _Encoders:
         rows."""
         topics = {topic for output in outputs for topic in self._spec.branches[output].spec.topics}
         if len(topics) > 1:
-            self._session.topics(topics)
+            self._session.topics(topics, fresh=False)
 
     def _count_partitions(self, topic: str) -> int:
         if topic not in self._partitions:

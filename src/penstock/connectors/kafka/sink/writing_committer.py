@@ -16,6 +16,7 @@ from penstock.connectors.kafka.sink.writer import (
     KafkaOutput,
     OpenTransaction,
     WriteSpec,
+    number_works,
     open_writer,
     publish,
 )
@@ -57,6 +58,8 @@ class WritingCommitter(Committer):
     def spec(self) -> WriteSpec:
         """The tasks' spec, with the present topics. Raises KafkaError for a topic that does not exist."""
         found: set[str] = set()
+        # In one request; what is not there yet is asked for alone.
+        self.session.topics({topic for branch in self.branches for topic in branch.spec.topics}, fresh=False)
         for branch in self.branches:
             create = branch.client.allow_auto_create_topics
             found |= writable_topics(self.session, branch.spec, self.progress_topics, create=create)
@@ -68,7 +71,8 @@ class WritingCommitter(Committer):
             for name in new:
                 limit = settings.get(name, {}).get("max.message.bytes", DEFAULT_MAX_MESSAGE_BYTES)
                 self._limits[name] = int(limit)
-        return WriteSpec(self.branches, self.branches[0].client, dict(self._limits), self.progress_topics)
+        works = number_works(self.branches, self._limits)
+        return WriteSpec(self.branches, self.branches[0].client, dict(self._limits), self.progress_topics, works)
 
     @property
     def progress_topics(self) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Generic, TypeVar
 
 from penstock.connectors.kafka.table.client_properties import mask_secrets
@@ -39,12 +40,12 @@ class KafkaTableSpec(Generic[_Options]):
     upserts: bool = False
     notes: tuple[str, ...] = field(default=(), compare=False)
 
-    @property
+    @cached_property
     def key_schema(self) -> RowType:
         """The columns of the key format, under the names it uses, in the order of 'key.fields'."""
         return self.physical.select(self.key_columns).without_prefix(self.options.key_fields_prefix)
 
-    @property
+    @cached_property
     def value_schema(self) -> RowType:
         """The columns of the value format, under the names it uses, in the table's order."""
         return self.physical.select(self.value_columns).without_prefix(self.options.value_fields_prefix)
