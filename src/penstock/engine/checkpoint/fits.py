@@ -11,7 +11,7 @@ from penstock.engine.checkpoint.committed import STATE, read_state
 from penstock.engine.checkpoint.savepoints import read_savepoint
 from penstock.errors import CheckpointError
 from penstock.flow.graph.fitting import Fitting, Verdict, check, known_identities
-from penstock.flow.graph.planner import Planner
+from penstock.flow.graph.planner import plan_sinks
 from penstock.flow.kernels.session import Session
 from penstock.flow.state.manifest import Manifest
 from penstock.flow.state.storage import Storage
@@ -112,9 +112,7 @@ def fitting_of(job: Job, manifest: Manifest, *, unclaimed: bool = False) -> Fitt
     unless it is set."""
     settings = job.settings
     zone, sinks = settings.session_time_zone or "", arrange_keys(job.sinks, known_identities(manifest))
-    planner = Planner(scans(*sinks), Session(zone or "UTC"), settings.state_ttl, settings.batch)
-    for number, sink in enumerate(sinks):
-        planner.add(sink, number)
+    planner = plan_sinks(sinks, scans(*sinks), Session(zone or "UTC"), settings)
     return planner.fitting(settings.reset_state, unclaimed=unclaimed, zone=zone)
 
 

@@ -53,7 +53,7 @@ from penstock.flow.graph.exchange import (
     edge_of_target,
 )
 from penstock.flow.graph.outlets import Target, send_written
-from penstock.flow.graph.planner import Planner
+from penstock.flow.graph.planner import plan_sinks
 from penstock.flow.state.inspection import TableSize, size_of
 from penstock.flow.state.kept_output import KeptOutput
 from penstock.flow.state.manifest import Manifest, Sinks, merge_reports
@@ -138,10 +138,8 @@ class FlowRun:
         settings = self.job.settings
         self._batch_times = BatchTimes(self.context.job, self.context.warn)
         session = kernel_session(self.context.spark, settings)
-        planner = Planner(self.scans, session, settings.state_ttl, settings.batch, settings.lenient)
         known = known_steps(Storage.from_uri(self.place), self.context.checkpoint, self.origin)
-        for number, sink in enumerate(arrange_keys(self.job.sinks, known)):
-            planner.add(sink, number)
+        planner = plan_sinks(arrange_keys(self.job.sinks, known), self.scans, session, settings)
         self._keepers = [each for each in self.committers if each.keeps_state]
         outputs = sorted((each for members in self.outputs for each in members), key=lambda each: each.index)
         self.flow = Dataflow(

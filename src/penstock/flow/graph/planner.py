@@ -32,6 +32,7 @@ from penstock.plan.origins import meaning
 from penstock.plan.scalar_functions import Varies, function_of
 from penstock.plan.traits import traits
 from penstock.plan.walk import fold, rewrite
+from penstock.settings import Settings
 from penstock.spi import INSERTIONS
 from penstock.types import RowKind, arrow_schema
 
@@ -290,6 +291,15 @@ class Planner:
 
     def _number(self, scan: Node) -> int:
         return next(number for number, each in enumerate(self.scans) if each is scan or each == scan)
+
+
+def plan_sinks(sinks: Sequence[Sink], read: Sequence[Scan], session: Session, settings: Settings) -> Planner:
+    """The branches and vertices of all ``sinks`` of a job with these ``settings``, which ``read`` these scans. A sink's
+    output has the number of its position. Raises UnsupportedError for a job that cannot be computed."""
+    planner = Planner(read, session, settings.state_ttl, settings.batch, settings.lenient)
+    for number, sink in enumerate(sinks):
+        planner.add(sink, number)
+    return planner
 
 
 def _note_below(found: dict[str, frozenset[str]], node: Node, inputs: tuple[frozenset[str], ...]) -> frozenset[str]:

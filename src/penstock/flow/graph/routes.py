@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from penstock.flow.graph.dataflow import Dataflow, have_one_output
-from penstock.flow.graph.planner import Planner
+from penstock.flow.graph.planner import plan_sinks
 from penstock.flow.kernels.session import Session
 from penstock.plan.nodes import Job, Scan, scans
 from penstock.plan.walk import keeps_state
@@ -21,7 +21,7 @@ def plan_reading(job: Job, read: Sequence[Scan], session: Session) -> Dataflow |
     """
     if keeps_state(*job.sinks) or (job.settings.reset_state and not job.settings.batch):
         return None
-    planner = _plan(job, read, session)
+    planner = plan_sinks(job.sinks, read, session, job.settings)
     if planner.vertices or planner.generators or len(read) > 1 or have_one_output(planner.branches):
         return None
     return Dataflow(tuple(planner.branches), (), outputs_of(job))
@@ -37,11 +37,5 @@ def describe_route(job: Job) -> str:
     computed."""
     session = Session(job.settings.session_time_zone or "UTC", strict=job.settings.strict)
     where = "rows are computed where they are read"
-    return f"{where}, and where their state is kept" if _plan(job, scans(*job.sinks), session).vertices else where
-
-
-def _plan(job: Job, read: Sequence[Scan], session: Session) -> Planner:
-    planner = Planner(read, session, job.settings.state_ttl, job.settings.batch, job.settings.lenient)
-    for number, sink in enumerate(job.sinks):
-        planner.add(sink, number)
-    return planner
+    planner = plan_sinks(job.sinks, scans(*job.sinks), session, job.settings)
+    return f"{where}, and where their state is kept" if planner.vertices else where
