@@ -56,6 +56,8 @@ class Cursor:
 
     def sees(self, *words: str) -> bool:
         """Whether the next tokens are these words or marks."""
+        if self.token.keyword != words[0]:  # as in most cases
+            return False
         return all(self.peek(count).keyword == word for count, word in enumerate(words))
 
     def take(self, *words: str) -> bool:

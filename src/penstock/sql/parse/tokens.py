@@ -10,6 +10,7 @@ import enum
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from penstock.errors import Problem, SqlError, nearest
 from penstock.sql.parse.source import SourceText
@@ -42,7 +43,7 @@ class Token:
     shown: str
     joined: bool = False
 
-    @property
+    @cached_property
     def keyword(self) -> str:
         """The text in upper case when it may be a keyword or a mark, else nothing."""
         return self.text.upper() if self.type in (TokenType.WORD, TokenType.MARK) else ""
@@ -94,7 +95,8 @@ def scan(source: SourceText, variables: Mapping[str, str]) -> tuple[Token, ...]:
     for match in _matches(source):
         if match.lastgroup not in ("space", "comment"):
             for token in _tokens(source, match, put_in):
-                tokens.append(replace(token, joined=token.joined or match.start() == end))
+                joined = match.start() == end and not token.joined
+                tokens.append(replace(token, joined=True) if joined else token)
             end = match.end()
     return (*tokens, Token(TokenType.END, "", len(source.text), "the end of the text"))
 

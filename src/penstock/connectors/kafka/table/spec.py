@@ -50,7 +50,7 @@ class KafkaTableSpec(Generic[_Options]):
         """The columns of the value format, under the names it uses, in the table's order."""
         return self.physical.select(self.value_columns).without_prefix(self.options.value_fields_prefix)
 
-    @property
+    @cached_property
     def kinds(self) -> frozenset[RowKind]:
         """The row kinds that the value format knows."""
         return CHANGES if isinstance(formats.get(self.value.identifier), ChangeFormat) else INSERTIONS
