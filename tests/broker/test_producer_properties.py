@@ -27,7 +27,7 @@ import pytest
 
 from penstock.deadline import Backoff, Deadline
 from penstock.errors import AbortableError, RetriableError
-from penstock.kafka import wire
+from penstock.kafka import produce, wire
 from penstock.kafka.faults import KafkaFault, fault_of
 from penstock.kafka.produce import Producer
 from penstock.kafka.properties import ACTS, REFUSED, WITHOUT_MEANING, ClientConfig
@@ -265,6 +265,13 @@ class TestRetries:
 # --- how much at a time ------------------------------------------------------------------------------------------
 
 
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches do not wait for more."""
+    monkeypatch.setattr(produce, "_WAITING_BYTES", 0)
+
+
+@pytest.mark.usefixtures("at_once")
 @pytest.mark.parametrize(("most", "expected"), [("1", 1), ("3", 3), ("20", 4)])
 def test_max_in_flight_requests_per_connection(
     kafka: KafkaCluster, session_with: Sessions, topic: TopicFactory, most: str, expected: int
@@ -287,6 +294,7 @@ def test_max_in_flight_requests_per_connection(
         producer.flush()
 
 
+@pytest.mark.usefixtures("at_once")
 @pytest.mark.parametrize(("largest", "expected"), [("1048576", 2), ("3500", 1 + 4), ("100", 1 + 12)])
 def test_max_request_size_bounds_what_is_sent_together(
     kafka: KafkaCluster, session_with: Sessions, topic: TopicFactory, largest: str, expected: int
