@@ -104,3 +104,50 @@ def test_functions_of_sql_stay_out_of_the_driver(jobs, topics, topic, tmp_path):
     assert found != {os.getpid()}
     with pytest.raises(FunctionError, match=f"topic '{source}', partition 0, offset 3: LEAVES: .* raised SystemExit"):
         jobs.run(sql + "INSERT INTO t SELECT leaves(id) FROM s;", "leaving")
+
+
+def test_the_driver_computes_small_batches_of_a_job_with_state(jobs, topics, topic, tmp_path):
+    """Batches of both kinds share the state, which a restart continues."""
+    source, sink = topic(2), topic(2)
+    options = {"scan_startup_mode": "earliest-offset", "scan_max__records__per__trigger": "12"}
+    sql = FEW + jobs.table("s", "id INT, k STRING", source, **options)
+    sql += (
+        "CREATE TABLE t (k STRING, n BIGINT, total BIGINT, PRIMARY KEY (k) NOT ENFORCED) WITH ("
+        f"'connector' = 'upsert-kafka', 'topic' = '{sink}', 'properties.bootstrap.servers' = '{jobs.bootstrap}', "
+        "'key.format' = 'json', 'value.format' = 'json', 'sink.delivery-guarantee' = 'exactly-once', "
+        f"'sink.transactional-id-prefix' = '{sink}');\n"
+        "INSERT INTO t SELECT k, COUNT(*), SUM(id) FROM s GROUP BY k;"
+    )
+
+    def add(ids):
+        for partition in range(2):
+            topics.write(source, [{"id": i, "k": f"k{i % 3}"} for i in ids if i % 2 == partition], partition=partition)
+
+    def table():
+        rows = {}
+        for message in topics.read(sink):
+            row = message.json
+            rows[row["k"]] = row["n"], row["total"]
+        return rows
+
+    def expected(ids):
+        return {f"k{k}": (len(found), sum(found)) for k in range(3) if (found := [i for i in ids if i % 3 == k])}
+
+    add(range(22))
+    running = jobs.start(sql)
+    while_running(running, lambda: running.progress.records_in == 22)
+    assert running.progress.batches == 2
+    started = len(spark_jobs(running))
+    assert started == 1  # of the batch of 12 records
+    add(range(22, 30))
+    while_running(running, lambda: running.progress.records_in == 30)
+    assert len(spark_jobs(running)) == started
+    assert table() == expected(range(30))
+    running.stop()
+
+    add(range(30, 34))
+    running = jobs.start(sql)
+    while_running(running, lambda: running.progress.records_in >= 4)
+    assert spark_jobs(running) == []
+    while_running(running, lambda: table() == expected(range(34)))
+    assert not topics.open_transactions(sink)

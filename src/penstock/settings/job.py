@@ -231,8 +231,8 @@ class Settings(OptionSet):
         number(0),
         default=2000,
         doc="Not in Flink. The most records of a batch that the driver reads, computes and writes by itself, in a job "
-        "without state with one source, and sinks that are written together, such as the topics of one cluster: Spark "
-        "takes longer to start tasks. With 0 all batches are computed by tasks.",
+        "with one source that is a Kafka table and without Python functions: Spark takes longer to start tasks. With 0 "
+        "all batches are computed by tasks.",
         example="0",
     )
     reset_state: tuple[str, ...] = opt(

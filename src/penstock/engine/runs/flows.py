@@ -66,8 +66,10 @@ from penstock.spi import (
     Committer,
     Guarantee,
     JobContext,
+    OnDriver,
     Output,
     Published,
+    Stage,
     Task,
     WriterFactory,
     mapped,
@@ -214,12 +216,21 @@ class FlowRun:
     def _reading(self, source_set: SourceSet, number: int, scan: Scan) -> DataFrame:
         return source_set.staged(scan, self.flow.stage(number))
 
-    def publish(self, batch: Batch, frame: DataFrame) -> list[Published]:
-        """Run the operators on a batch, publish the results, and commit the state with them (rule "state commits with
-        the output"). A batch that was committed before runs nothing. :meth:`committed` comes next."""
+    def driver_stage(self) -> Stage | None:
+        """All work on a small batch, for the driver; None for a job whose tasks compute all batches. Called after
+        :meth:`frame`."""
+        if len(self.scans) > 1 or self.job.settings.batch:
+            return None
+        work = self.flow.stage(0)
+        return None if work.calls else work
+
+    def publish(self, batch: Batch, given: DataFrame | OnDriver) -> list[Published]:
+        """Run the operators on a batch, in tasks or on the driver, publish the results, and commit the state with them
+        (rule "state commits with the output"). A batch that was committed before runs nothing. :meth:`committed` comes
+        next."""
         try:
             with scratch_folder(self.context.spark) as folder:
-                done = deliver(batch, self._targets, _Operators(self, frame, folder))
+                done = deliver(batch, self._targets, _Operators(self, given, folder))
         except Exception:
             self._drop_output()
             raise
@@ -262,7 +273,7 @@ class FlowRun:
         """Whether all tasks run on this machine."""
         return on_one_machine(self.context.spark.sparkContext.master)
 
-    def run(self, batch: Batch, frame: DataFrame, folder: str, state: str) -> FlowAttempt:
+    def run(self, batch: Batch, given: DataFrame | OnDriver, folder: str, state: str) -> FlowAttempt:
         """Run the operators on a batch, from the state before it."""
         if not batch.tasks:
             return FlowAttempt(self, state, EXCHANGE.empty_table())
@@ -273,7 +284,7 @@ class FlowRun:
             )
         before = self._states.state_before(state or self.origin)
         now = self._batch_times.next(before.time_ms, now_ms())
-        name, rows = run_with_retries(lambda: self._collect(batch, frame, folder, before, now), batch.id, self.context)
+        name, rows = run_with_retries(lambda: self._collect(batch, given, folder, before, now), batch.id, self.context)
         with self._discarding(name):
             return self._made(batch, state, before, now, name, rows)
 
@@ -353,19 +364,20 @@ class FlowRun:
         return tuple(tuple(output.table for output in members) for members in self.outputs)
 
     def _collect(
-        self, batch: Batch, frame: DataFrame, folder: str, before: Manifest, now_ms: int
+        self, batch: Batch, given: DataFrame | OnDriver, folder: str, before: Manifest, now_ms: int
     ) -> tuple[str, pa.Table]:
         """Run all stages, and return the name of the attempt and the rows for the driver."""
         flow = self.flow
         scans = {branch.scan for branch in flow.branches}
-        alone = batch.tasks == 1 and not self.job.settings.batch  # a batch job's task may read any number of rows
+        tasks = 1 if isinstance(given, OnDriver) else batch.tasks
+        alone = tasks == 1 and not self.job.settings.batch  # a batch job's task may read any number of rows
         whole = alone and len(scans) == 1
         owners = 1 if alone else max(1, self.context.parallelism)
         name = f"{batch.id:09d}-{uuid.uuid4().hex[:12]}"
         awaited = self._times.pending_partitions(batch, before)
         instructions = BatchInstructions(
             name,
-            batch.tasks,
+            tasks,
             owners,
             whole,
             folder,
@@ -382,14 +394,15 @@ class FlowRun:
             # Without checkpoints there is no folder that all machines have.
             keeps=self._several or (not self._local and self.job.settings.checkpointing),
         )
-        job = frame
-        for stage in range(1, 1 if whole else flow.stages + 1):
-            # Owners of a target's partitions may be more.
-            owned = job.repartitionById(owners, F.col("owner") % owners).sortWithinPartitions(*ORDER)
-            job = mapped(owned, partial(_own, flow, stage, instructions), from_arrow_schema(EXCHANGE))
         with self._discarding(name):
-            rows, _ = collect_rows(job, pickled(instructions))
-        return name, rows
+            if isinstance(given, OnDriver):
+                return name, given.collect(pickled(instructions))
+            job = given
+            for stage in range(1, 1 if whole else flow.stages + 1):
+                # Owners of a target's partitions may be more.
+                owned = job.repartitionById(owners, F.col("owner") % owners).sortWithinPartitions(*ORDER)
+                job = mapped(owned, partial(_own, flow, stage, instructions), from_arrow_schema(EXCHANGE))
+            return name, collect_rows(job, pickled(instructions))[0]
 
     def _count(self) -> None:
         """Count what the operators of a committed batch report."""
@@ -502,14 +515,14 @@ class FlowAttempt:
 
 @dataclass(frozen=True)
 class _Operators:
-    """The operators of a job on one batch's frame. Bytes wait in ``folder``, if there is one."""
+    """The operators of a job on one batch. Bytes wait in ``folder``, if there is one."""
 
     flow: FlowRun
-    frame: DataFrame
+    given: DataFrame | OnDriver
     folder: str
 
     def run(self, batch: Batch, state: str) -> FlowAttempt:
-        return self.flow.run(batch, self.frame, self.folder, state)
+        return self.flow.run(batch, self.given, self.folder, state)
 
     @property
     def keeps_rows(self) -> bool:

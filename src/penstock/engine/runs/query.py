@@ -160,6 +160,7 @@ class Query:
             else:
                 assert self._flow is not None, "it is a job with state otherwise"  # noqa: S101
                 frame = self._flow.frame(source_set)
+                self._stage = self._flow.driver_stage()
         write_started(self.checkpoint, self._run)
         self._reached = self.checkpoint.offsets(self.checkpoint.first_batch() - 1)
         self.continues = bool(self._reached) or context.forked
@@ -359,7 +360,7 @@ class Query:
         batch = describe_batch(batch_id, self.job, self.spark, self.checkpoint, self._sources, self.warn)
         flow, small = self._flow, self._on_driver(batch)
         if flow is not None:
-            done = flow.publish(batch, frame)
+            done = flow.publish(batch, frame if small is None else small)
             flow.committed(batch)
         elif small is not None:
             task = DriverTask(small, self._writers, self.stopping)
