@@ -1,4 +1,4 @@
-"""F27: batches that the driver reads and publishes by itself, because they are small."""
+"""F27: batches that the driver reads, computes and publishes by itself, because they are small."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from penstock_testing import Api, Frame, Trap
-from tests.faults import driver_deaths, endings, zombies
+from tests.faults import driver_deaths, endings, stateful, zombies
 from tests.faults.harness import Outcome, Trial, cell
+from tests.faults.states import finish
 
 
 def small(trial: Trial, run: Callable[[Trial], Outcome]) -> Outcome:
@@ -54,3 +55,22 @@ def stopped_in_a_transaction(trial: Trial) -> Outcome:
 @cell("F27", "asked to stop (SIGTERM) mid-publish")
 def asked_mid_publish(trial: Trial) -> Outcome:
     return small(trial, endings.asked_mid_publish)
+
+
+@cell("F27", "with state, killed when the driver has written a segment")
+def at_a_segment(trial: Trial) -> Outcome:
+    trial.small = True
+    return finish(trial, stateful.die_at(trial, "after", "*.arrow", trial.before, left=[".arrow"], by_driver=True))
+
+
+@cell("F27", "with state, killed when the driver has written the manifest")
+def at_the_manifest(trial: Trial) -> Outcome:
+    trial.small = True
+    left = [".arrow", ".manifest"]
+    return finish(trial, stateful.die_at(trial, "after", "*.manifest", trial.before, left=left, by_driver=True))
+
+
+@cell("F27", "with state, killed between manifest and EndTxn")
+def before_end_txn(trial: Trial) -> Outcome:
+    trial.small = True
+    return stateful.before_end_txn(trial)

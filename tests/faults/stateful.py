@@ -22,7 +22,7 @@ from tests.faults.states import finish, outcome, sql_of, state_of
 from tests.faults.steps import stopped
 from tests.faults.worker_deaths import redone
 
-__all__ = ["Point", "left_of"]
+__all__ = ["Point", "before_end_txn", "die_at", "left_of"]
 
 _POINTS = Path(__file__).with_name("points")
 _TWO_DAYS = 2 * 24 * 3600
@@ -76,13 +76,16 @@ def left_of(job: JobProcess, batch: int) -> list[str]:
     return sorted({path.suffix for path in state_of(job).glob(f"{batch:09d}-*")})
 
 
-def _die_at(trial: Trial, action: str, name: str, batch: int, *, left: list[str]) -> JobProcess:
-    """A job that was killed at the file of a batch with this name, and ``left`` files of these kinds."""
+def die_at(trial: Trial, action: str, name: str, batch: int, *, left: list[str], by_driver: bool = False) -> JobProcess:
+    """A job that was killed at the file of a batch with this name, and ``left`` files of these kinds; its driver was
+    there, if it is to be ``by_driver``."""
     point = Point(trial, action, f"{batch:09d}-{name}")
     job = trial.job(sql_of(trial), environment=point.environment)
     trial.numbered.write(trial.records)
     job.start()
     point.wait(job)
+    if by_driver:
+        trial.hit("at a file of the driver", point.process == job.pid)
     job.kill()
     point.release()
     kinds = left_of(job, batch)
@@ -96,17 +99,17 @@ def _die_at(trial: Trial, action: str, name: str, batch: int, *, left: list[str]
 
 @cell("F26", "driver and workers, when a segment is written")
 def at_a_segment(trial: Trial) -> Outcome:
-    return finish(trial, _die_at(trial, "after", "*.arrow", trial.before, left=[".arrow"]))
+    return finish(trial, die_at(trial, "after", "*.arrow", trial.before, left=[".arrow"]))
 
 
 @cell("F26", "driver and workers, before the manifest is written")
 def before_the_manifest(trial: Trial) -> Outcome:
-    return finish(trial, _die_at(trial, "before", "*.manifest", trial.before, left=[".arrow"]))
+    return finish(trial, die_at(trial, "before", "*.manifest", trial.before, left=[".arrow"]))
 
 
 @cell("F26", "driver and workers, when the manifest is written; its files stay")
 def at_the_manifest(trial: Trial) -> Outcome:
-    job = _die_at(trial, "after", "*.manifest", trial.before, left=[".arrow", ".manifest"])
+    job = die_at(trial, "after", "*.manifest", trial.before, left=[".arrow", ".manifest"])
     dead = {path.name for path in state_of(job).glob(f"{trial.before:09d}-*")}
     found = finish(trial, job)
     left = dead & {path.name for path in state_of(job).iterdir()}
@@ -153,7 +156,7 @@ def _manifests(job: JobProcess, batch: int) -> list[Path]:
 @cell("F26", "driver and workers, when merged segments are written")
 def at_a_merge(trial: Trial) -> Outcome:
     """In a batch that leaves out segments of the one before, as the next start, which repeats it, shows."""
-    job = _die_at(trial, "after", "*.arrow", trial.before, left=[".arrow"])
+    job = die_at(trial, "after", "*.arrow", trial.before, left=[".arrow"])
     before = _named(_manifests(job, trial.before - 1)[-1])
     next_one = Point(trial, "before", f"{trial.before + 1:09d}-*.manifest")
     again = trial.job(job.sql, folder="again", environment=next_one.environment)
@@ -191,7 +194,7 @@ def at_garbage_collection(trial: Trial) -> Outcome:
 @cell("F26", "driver, when old files are deleted that an attempt has left; those of the state are as old")
 def at_old_files(trial: Trial) -> Outcome:
     """Killed at the first of them, and started once more."""
-    job = _die_at(trial, "after", "*.manifest", trial.before, left=[".arrow", ".manifest"])
+    job = die_at(trial, "after", "*.manifest", trial.before, left=[".arrow", ".manifest"])
     dead = {path.name for path in state_of(job).glob(f"{trial.before:09d}-*")}
     then = time.time() - _TWO_DAYS
     for path in state_of(job).iterdir():
