@@ -11,6 +11,7 @@ from penstock.kafka.faults import fault_of
 from penstock_testing import Api, Frame, Then, Trap
 from tests.faults.harness import PATIENCE, Outcome, Trial, cell, refused, story
 from tests.faults.processes import JobProcess
+from tests.faults.steps import run_past
 from tests.waiting import eventually
 
 #: A client gives up on an answer after this, and on its connection with it.
@@ -27,12 +28,7 @@ _HEAD = 61
 def watch(trial: Trial, job: JobProcess, trap: Trap) -> Outcome:
     """Start the job and let it come to its end, with the trap on its way: what that catches is sent again."""
     again = repetition(trial, trap)
-    trial.numbered.write(trial.records)
-    job.start()
-    trial.wait(job, trap)
-    trial.verifier.restarted()
-    job.finish(PATIENCE)
-    trial.hit(story(trap))
+    run_past(trial, job, trap)
     trial.hit(f"sent again, and answered {codes(again)}", again.sprung)
     if trap.api != Api.PRODUCE or trial.in_progress(trap):  # whatever the driver asks
         trial.hit("nothing redone", "is retried" not in job.text)

@@ -16,10 +16,10 @@ from pathlib import Path
 from penstock_testing import Frame, Then
 from tests.faults.driver_deaths import ENOUGH_FOR_A_SHUFFLE, die
 from tests.faults.executors import clustered, kill_executor, kill_executor_of
-from tests.faults.harness import PATIENCE, Outcome, Trial, cell, story
+from tests.faults.harness import PATIENCE, Outcome, Trial, cell
 from tests.faults.processes import JobProcess
 from tests.faults.states import finish, outcome, sql_of, state_of
-from tests.faults.steps import stopped
+from tests.faults.steps import run_past, stopped
 from tests.faults.worker_deaths import redone
 
 __all__ = ["Point", "before_end_txn", "die_at", "left_of"]
@@ -240,12 +240,7 @@ def executor_of_owner(trial: Trial) -> Outcome:
 
     trap = trial.published(after=trial.ended(1), call=kill)
     publishers = trial.publishers()
-    trial.numbered.write(trial.records)
-    job.start()
-    trial.wait(job, trap)
-    trial.verifier.restarted()
-    job.finish(PATIENCE)
-    trial.hit(story(trap))
+    run_past(trial, job, trap)
     trial.hit(f"{len(kept)} tasks have kept output", kept)
     trial.hit(f"a batch is published by {publishers()} processes", publishers() > 1)
     redone(trial, job, 1)

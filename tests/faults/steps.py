@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from penstock.kafka.topics import create_topic
 from penstock_testing import Api, Trap
 from tests.faults.driver_deaths import ENOUGH_FOR_A_SHUFFLE
-from tests.faults.harness import PATIENCE, Trial
+from tests.faults.harness import PATIENCE, Trial, story
 from tests.faults.processes import JobProcess
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "new_sink",
     "next_end",
     "reached",
+    "run_past",
     "stopped",
     "stops",
 ]
@@ -30,6 +31,16 @@ RESTARTING = (
     "SET 'restart-strategy.fixed-delay.attempts' = '1000';\n"
     "SET 'restart-strategy.fixed-delay.delay' = '100 ms';\n"
 )
+
+
+def run_past(trial: Trial, job: JobProcess, trap: Trap) -> None:
+    """Start a job on all records, and let it come to its end after the trap on its way."""
+    trial.numbered.write(trial.records)
+    job.start()
+    trial.wait(job, trap)
+    trial.verifier.restarted()
+    job.finish(PATIENCE)
+    trial.hit(story(trap))
 
 
 def arrived(trial: Trial, job: JobProcess, records: int) -> None:

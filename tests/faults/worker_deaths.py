@@ -9,6 +9,7 @@ from penstock_testing import Api, Frame, Then, Trap
 from tests.faults.driver_deaths import ENOUGH_FOR_A_SHUFFLE
 from tests.faults.harness import PATIENCE, Outcome, Trial, cell, refused, story
 from tests.faults.processes import JobProcess
+from tests.faults.steps import run_past
 
 
 def kill_and_watch(
@@ -17,12 +18,7 @@ def kill_and_watch(
     """Start the job and let it come to its end, with a worker killed on the way by the trap. That has to have ``batch``
     redone, by default the one after ``trial.before``. ``shuffled``: more than one task has to publish a batch."""
     publishers = trial.publishers()
-    trial.numbered.write(trial.records)
-    job.start()
-    trial.wait(job, trap)
-    trial.verifier.restarted()
-    job.finish(PATIENCE)
-    trial.hit(story(trap))
+    run_past(trial, job, trap)
     if shuffled:
         trial.hit(f"a batch is published by {publishers()} processes", publishers() > 1)
     redone(trial, job, batch)
