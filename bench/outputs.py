@@ -92,7 +92,7 @@ def _slope(short: Sequence[Run], long: Sequence[Run], sizes: tuple[int, int]) ->
 
 
 def _parse_seconds(count: int) -> float:
-    text = outputs_script("127.0.0.1:1", "source", ["target"] * count, "/tmp/penstock-outputs")
+    text = outputs_script("127.0.0.1:1", "source", ["target"] * count, tempfile.gettempdir())
     begun = time.perf_counter()
     parse_script(text, default_name="outputs")
     return time.perf_counter() - begun

@@ -210,6 +210,11 @@ def columns_of(expression: Expression) -> frozenset[str]:
     return frozenset(each.name for each in walk(expression) if isinstance(each, ColumnRef))
 
 
+def is_constant(expression: Expression) -> bool:
+    """Whether the expression is a constant, or a cast of one."""
+    return isinstance(expression, Literal) or (isinstance(expression, Cast) and is_constant(expression.operand))
+
+
 def rewrite(expression: Expression, change: Callable[[Expression], Expression]) -> Expression:
     """An expression with ``change`` applied to each part of it, operands first."""
     operands = tuple(rewrite(each, change) for each in expression.operands)

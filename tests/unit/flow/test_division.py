@@ -101,10 +101,14 @@ def test_others_filter_for_themselves(conditions):
     assert divide_rows({number: calc(each) for number, each in enumerate(conditions)}) == ()
 
 
-def test_each_taker_of_one_value_has_random_values_of_its_own():
-    found, takers = divided(*(calc("kind = 'a'", "RAND() AS number") for _ in range(3)))
-    if takers:
-        assert len({str(found[taker]) for taker in takers}) == len(takers)
+def test_random_values_are_computed_for_each_taker():
+    """Takers of one value filter for themselves, and those of several share the division only."""
+    assert divide_rows({number: calc("kind = 'a'", "RAND() AS number") for number in range(3)}) == ()
+    (division,) = divide_rows(
+        {number: calc(f"kind = '{each}'", "RAND() AS number") for number, each in enumerate("abc")}
+    )
+    assert len({id(each) for each in division.calcs}) == 3
+    assert {taker for taker, _ in division.divide(ROWS)} == {0, 1, 2}
 
 
 def test_a_condition_that_fails_names_the_row():

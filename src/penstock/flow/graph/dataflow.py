@@ -224,6 +224,10 @@ class Dataflow:
         """The number of stages after that of the scans."""
         return max((vertex.stage for vertex in self.vertices), default=0)
 
+    def __getstate__(self) -> dict[str, object]:
+        """Without the readings: tasks that read get theirs, and others need none."""
+        return {name: value for name, value in self.__dict__.items() if name != "readings"}
+
     @cached_property
     def readings(self) -> Mapping[int, Reading]:
         """The branches of each scan that has any."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from penstock.plan.expressions import Call, Cast, ColumnRef, Expression, Literal, call, cast
+from penstock.plan.expressions import Call, ColumnRef, Expression, Literal, call, cast, is_constant
 from penstock.spi import WATERMARK
 from penstock.types import (
     BIGINT,
@@ -86,7 +86,7 @@ def member(given: Call) -> Expression:
     value, *others = _alike(given.args)
     decimals = {each.type.with_nullability(True) for each in (value, *others) if isinstance(each.type, DecimalType)}
     collections = isinstance(value.type, ArrayType | MapType | RowType)
-    if all(map(_is_constant, others)) and not collections and len(decimals) < 2:
+    if all(map(is_constant, others)) and not collections and len(decimals) < 2:
         if root(value.type) not in ("FLOAT", "DOUBLE"):
             return replace(given, args=(value, *others))
         if len(others) > 1:
@@ -106,10 +106,6 @@ def _row_member(given: Call) -> Expression:
     value, *others = given.args
     found = tuple(equal(value, each) for each in others)
     return found[0] if len(found) == 1 else replace(given, function="OR", args=found)
-
-
-def _is_constant(given: Expression) -> bool:
-    return isinstance(given, Literal) or (isinstance(given, Cast) and _is_constant(given.operand))
 
 
 def between(call: Call) -> Expression:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from penstock.errors import RecordError
 from penstock.flow.rows.calc import Calc
 from penstock.flow.rows.expressions import Evaluator, compile_expression
-from penstock.plan.expressions import Call, Cast, Expression, Literal, conjunction, conjuncts
+from penstock.plan.expressions import Call, Expression, conjunction, conjuncts, is_constant
 from penstock.plan.scalar_functions import function_of, is_deterministic
 from penstock.spi import located
 from penstock.types import arrow_type
@@ -154,10 +154,10 @@ def _compared_with(condition: Expression) -> tuple[Expression, frozenset[pa.Scal
     if not isinstance(found, Call) or found.function not in ("=", "IN"):
         return None
     value, *others = found.args
-    if found.function == "=" and _is_constant(value):
+    if found.function == "=" and is_constant(value):
         value, others = others[0], [value]
     types = {root(each.type) for each in found.args}
-    if len(types) > 1 or not types <= _COMPARED or _is_constant(value) or not all(map(_is_constant, others)):
+    if len(types) > 1 or not types <= _COMPARED or is_constant(value) or not all(map(is_constant, others)):
         return None
     if len(others) >= _MOST:
         return None
@@ -172,14 +172,9 @@ def _compared_with(condition: Expression) -> tuple[Expression, frozenset[pa.Scal
     return value, frozenset(scalars)
 
 
-def _is_constant(expression: Expression) -> bool:
-    return isinstance(expression, Literal) or (isinstance(expression, Cast) and _is_constant(expression.operand))
-
-
 def _compile(expression: Expression, calc: Calc) -> Evaluator:
     """What computes a part of the first condition of ``calc``, as that does."""
-    whole = calc.items
-    found = compile_expression(expression, whole.schema, whole.session)
+    found = compile_expression(expression, calc.items.schema, calc.items.session)
     assert isinstance(found, Evaluator), "the whole condition is computed"  # noqa: S101
     return found
 

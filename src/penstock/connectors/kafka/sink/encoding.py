@@ -106,7 +106,7 @@ class RowEncoder:
         for topic, chosen in self._by_topic(rows, hidden):
             part = rows if chosen is None else rows.take(chosen)
             origins = hidden if chosen is None else hidden.take(chosen)
-            with _located(lambda _, topic=topic: topic, origins):  # type: ignore[misc]
+            with _located(topic, origins):
                 keys = self._keys(part)
             if not self._sink.upserts:
                 yield from self._batches(topic, part, origins, keys, partial(self._value, part, _kinds(origins)))
@@ -143,16 +143,7 @@ class RowEncoder:
                     None if each is None else each.slice(int(starts[number]), part.num_rows) for each in (keys, values)
                 )
                 chosen.append(encoder._partitions(topics[number], part, *own) + np.int32(bases[number]))
-            batches = encode(
-                keys=keys,
-                values=values,
-                timestamps=first._timestamps(rows),
-                partitions=np.concatenate(chosen),
-                compression=first._compression,
-                level=first._level,
-                max_batch_bytes=_most_bytes(topics[0], first._client, first._limits),
-                batch_bytes=first._client.batch_size,
-            )
+            batches = first._record_batches(topics[0], rows, keys, values, np.concatenate(chosen))
         for batch in batches:
             number = int(np.searchsorted(bases, batch.partition, "right")) - 1
             yield number, topics[number], replace(batch, partition=batch.partition - int(bases[number]))
@@ -188,21 +179,32 @@ class RowEncoder:
         keys: pa.BinaryArray | None,
         values: Callable[[], pa.BinaryArray | None],
     ) -> Iterator[tuple[str, EncodedBatch]]:
-        with _located(lambda _: topic, hidden):
+        with _located(topic, hidden):
             made = values()
-            batches = encode(
-                keys=keys,
-                values=made,
-                timestamps=self._timestamps(rows),
-                partitions=self._partitions(topic, rows, keys, made),
-                headers=self._headers(rows),
-                compression=self._compression,
-                level=self._level,
-                max_batch_bytes=_most_bytes(topic, self._client, self._limits),
-                batch_bytes=self._client.batch_size,
-            )
+            batches = self._record_batches(topic, rows, keys, made, self._partitions(topic, rows, keys, made))
         for batch in batches:
             yield topic, batch
+
+    def _record_batches(
+        self,
+        topic: str,
+        rows: pa.RecordBatch,
+        keys: pa.BinaryArray | None,
+        values: pa.BinaryArray | None,
+        partitions: NDArray[np.int32],
+    ) -> list[EncodedBatch]:
+        """The record batches of messages by their ``partitions``, as the ``topic`` takes them."""
+        return encode(
+            keys=keys,
+            values=values,
+            timestamps=self._timestamps(rows),
+            partitions=partitions,
+            headers=self._headers(rows),
+            compression=self._compression,
+            level=self._level,
+            max_batch_bytes=_most_bytes(topic, self._client, self._limits),
+            batch_bytes=self._client.batch_size,
+        )
 
     def _keys(self, rows: pa.RecordBatch) -> pa.BinaryArray | None:
         """The keys of the messages. Raises RecordError for a row of a table that upserts whose key has a NULL."""
@@ -345,13 +347,13 @@ def _kinds(hidden: pa.RecordBatch) -> _Kinds:
 
 
 @contextmanager
-def _located(topic: Callable[[int], str], hidden: pa.RecordBatch) -> Iterator[None]:
-    """Raises the RecordErrors of rows with the partition's number and the offset of the row. ``topic`` is that of a
-    row, by its number."""
+def _located(topic: str | Callable[[int], str], hidden: pa.RecordBatch) -> Iterator[None]:
+    """Raises the RecordErrors of rows with the partition's number and the offset of the row. ``topic`` is that of all
+    rows, or gives that of a row by its number."""
     try:
         yield
     except RecordTooLargeError as error:
-        reason = f"topic '{topic(error.row)}': a {error}"
+        reason = f"topic '{topic if isinstance(topic, str) else topic(error.row)}': a {error}"
         raise RecordError(reason, "", *origin_of(hidden, error.row), hint=error.hint) from error
     except RecordError as error:
         if error.topic or error.offset < 0:
