@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,7 +14,7 @@ import pytest
 from penstock.engine.runs.flows import FlowRun, check_attempts, choose_output
 from penstock.engine.runs.states import StateHistory
 from penstock.errors import BatchError, CheckpointError, CheckpointUnavailableError, OptionsError
-from penstock.flow.graph.exchange import ENCODED, EXCHANGE, KEPT_FILES, REPORTS, RESULTS, STATE, edge_of_target
+from penstock.flow.graph.exchange import EXCHANGE, EdgeId, EdgeKind
 from penstock.flow.graph.fitting import Fitting
 from penstock.flow.state.manifest import Sinks
 from penstock.flow.state.storage import Storage
@@ -49,10 +50,13 @@ def test_what_targets_need_to_commit_later_is_kept() -> None:
     """Of those that keep the state: encoded rows, and the results of writers that have written where the rows are. One
     that repeats batches has been written before."""
     committers: Any = [SimpleNamespace(keeps_state=keeps) for keeps in (True, False, True)]
-    edges = [STATE, REPORTS, *(edge_of_target(edge, target) for target in range(3) for edge in (ENCODED, RESULTS))]
-    rows = pa.Table.from_pylist([{"edge": edge} for edge in edges], schema=EXCHANGE)
-    kept = choose_output(rows, committers).column("edge").to_pylist()
-    assert sorted(kept) == sorted(edge_of_target(edge, target) for target in (0, 2) for edge in (ENCODED, RESULTS))
+    kinds = (EdgeKind.ENCODED, EdgeKind.RESULTS)
+    edges = [EdgeId(EdgeKind.STATE), EdgeId(EdgeKind.REPORTS), *(EdgeId(*each) for each in product(kinds, range(3)))]
+    rows = pa.Table.from_pylist([edge._asdict() for edge in edges], schema=EXCHANGE)
+    kept = choose_output(rows, committers)
+    assert list(zip(*(kept.column(name).to_pylist() for name in ("kind", "target")), strict=True)) == [
+        *product(kinds, (0, 2))
+    ]
 
 
 @pytest.mark.parametrize("there", [True, False])
@@ -60,7 +64,9 @@ def test_output_that_only_other_machines_see_is_told_where_no_step_has_state(tmp
     """Before it is published: the file would be taken for one that was lost."""
     if there:
         (tmp_path / "0-a.output-0-0-b.rows").touch()
-    rows = pa.Table.from_pylist([{"edge": KEPT_FILES, "data": b'{"0-a.output-0-0-b.rows": "1"}'}], schema=EXCHANGE)
+    rows = pa.Table.from_pylist(
+        [{"kind": EdgeKind.KEPT_FILES, "data": b'{"0-a.output-0-0-b.rows": "1"}'}], schema=EXCHANGE
+    )
     run: Any = SimpleNamespace(
         job=SimpleNamespace(settings=SimpleNamespace(batch=False)),
         context=SimpleNamespace(job="j", checkpoint=SimpleNamespace(location="c")),

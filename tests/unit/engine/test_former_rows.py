@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from penstock.engine.runs.former_rows import read_former_rows
+from penstock.engine.runs.former_rows import convert_edges, read_former_rows
+from penstock.flow.graph.exchange import EXCHANGE, EdgeKind
 from penstock.spi import HIDDEN, KIND, Output
 from penstock.types import parse_columns
 
@@ -36,3 +37,20 @@ def test_rows_of_several_sinks_are_in_struct_columns() -> None:
     assert number == 1, "the number among the outputs of the target"
     assert rows.to_pydict() == {"id": [1, 3], "name": ["a", None]}
     assert hidden.to_pydict() == {HIDDEN.names[0]: [0, 1], HIDDEN.names[1]: [7, 9], KIND: [0, 3]}
+
+
+def test_a_single_number_named_the_edges_of_former_output() -> None:
+    """Versions 1 and 2: each target had the edges of the one before it, less 1000."""
+    former = pa.table({"edge": pa.array([-1, -2, -1006, -2001], pa.int32()), "data": [b"a", b"b", b"c", b"d"]})
+    for field in EXCHANGE:
+        if field.name not in ("kind", "target", "data"):
+            former = former.append_column(field, pa.nulls(4, field.type))
+    rows = convert_edges(former)
+    assert rows.schema == EXCHANGE
+    assert rows.select(["kind", "target", "data"]).to_pylist() == [
+        {"kind": EdgeKind.ENCODED, "target": 0, "data": b"a"},
+        {"kind": EdgeKind.FORMER_ROWS, "target": 0, "data": b"b"},
+        {"kind": EdgeKind.RESULTS, "target": 1, "data": b"c"},
+        {"kind": EdgeKind.ENCODED, "target": 2, "data": b"d"},
+    ]
+    assert convert_edges(rows) is rows

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from penstock.flow.graph.dataflow import BatchInstructions, Dataflow
 from penstock.flow.graph.event_times import EventTimes
-from penstock.flow.graph.exchange import ENCODED, EXCHANGE, ORDER, REPORTS, STATE, TIMES, Receiver, edge_of_target
+from penstock.flow.graph.exchange import EXCHANGE, ORDER, EdgeId, EdgeKind, Receiver, split_by_edge
 from penstock.flow.graph.fitting import ColumnNames
 from penstock.flow.graph.outlets import Target
 from penstock.flow.state.manifest import Manifest, merge_reports
@@ -123,7 +123,7 @@ class Driver:
         edges = self.edges = by_edge(rows)
         states, told, reports = (
             [bytes(each) for each in Receiver().data(edges[edge])] if edge in edges else []
-            for edge in (STATE, TIMES, REPORTS)
+            for edge in map(EdgeId, (EdgeKind.STATE, EdgeKind.TIMES, EdgeKind.REPORTS))
         )
         self.late += sum(json.loads(each)["late"] for each in reports)
         reached = times.progress_after(batch, self.manifest, MeasuredWatermarks.from_reports(told))
@@ -135,16 +135,13 @@ class Driver:
 
     def results(self, target: int) -> list[pa.RecordBatch]:
         """The rows of a target in the last batch; of each output, if it was given no targets."""
-        edge = edge_of_target(ENCODED, target)
+        edge = EdgeId(EdgeKind.ENCODED, target)
         return list(Receiver().batches(self.edges[edge])) if edge in self.edges else []
 
 
-def by_edge(rows: Sequence[pa.RecordBatch]) -> Mapping[int, pa.RecordBatch]:
+def by_edge(rows: Sequence[pa.RecordBatch]) -> Mapping[EdgeId, pa.RecordBatch]:
     """The rows of the exchange by edge."""
-    table = pa.Table.from_batches(rows, EXCHANGE).combine_chunks()
-    edges = table.column("edge").to_pylist()
-    found = {}
-    for edge in set(edges):
-        chosen = table.filter(pa.array([each == edge for each in edges], pa.bool_()))
-        found[edge] = chosen.combine_chunks().to_batches()[0]
-    return found
+    found: dict[EdgeId, list[pa.RecordBatch]] = {}
+    for edge, batch in split_by_edge(rows):
+        found.setdefault(edge, []).append(batch)
+    return {edge: pa.concat_batches(batches) for edge, batches in found.items()}

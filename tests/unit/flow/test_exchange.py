@@ -9,6 +9,8 @@ import pytest
 from penstock.flow.graph.exchange import (
     EXCHANGE,
     ORDER,
+    EdgeId,
+    EdgeKind,
     Origin,
     Receiver,
     Sender,
@@ -20,6 +22,7 @@ from penstock.flow.graph.exchange import (
 )
 from penstock.flow.rows.envelope import HASH
 
+ONE, TWO = EdgeId(EdgeKind.ROWS, 1), EdgeId(EdgeKind.ROWS, 2)
 SCHEMA = pa.schema({"n": pa.int64(), HASH: pa.uint64()})
 
 
@@ -45,7 +48,7 @@ def test_rows_reach_their_owner_in_the_order_of_the_tasks(in_files, tmp_path):
         with Sender(Origin(0, task), str(tmp_path) if in_files else "") as sender:
             for part in range(2):
                 hashes = random.integers(0, 1 << 64, 50, np.uint64)
-                sender.send_by_key(4, batch(np.arange(50) + 1000 * task + 100 * part, hashes), 3)
+                sender.send_by_key(ONE, batch(np.arange(50) + 1000 * task + 100 * part, hashes), 3)
                 sent += [sender.take_rows()]
     table = pa.Table.from_batches(sent).sort_by([(name, "ascending") for name in ORDER])
     numbers = []
@@ -53,7 +56,7 @@ def test_rows_reach_their_owner_in_the_order_of_the_tasks(in_files, tmp_path):
         mine = table.filter(pa.array([each == owner for each in table.column("owner").to_pylist()]))
         edges, rows = zip(*split_by_edge(mine.to_batches()), strict=True)
         found = concat_batches([each for part in rows for each in Receiver().batches(part)], SCHEMA)
-        assert set(edges) == {4}
+        assert set(edges) == {ONE}
         assert set(owner_of(found.column(HASH).to_numpy(), 3)) == {owner}
         assert found.column("n").to_pylist() == sorted(found.column("n").to_pylist())
         numbers += found.column("n").to_pylist()
@@ -63,11 +66,13 @@ def test_rows_reach_their_owner_in_the_order_of_the_tasks(in_files, tmp_path):
 
 def test_rows_of_several_edges_are_told_apart():
     sender = Sender(Origin(0, 0))
-    sender.send_by_key(2, batch([1], [1]), 1)
-    sender.send_by_key(1, batch([2, 3], [1, 2]), 1)
+    sender.send_batch(EdgeId(EdgeKind.ENCODED, 1), 0, batch([4] * 3, [1] * 3))
+    sender.send_by_key(TWO, batch([1], [1]), 1)
+    sender.send_by_key(ONE, batch([2, 3], [1, 2]), 1)
     ordered = pa.Table.from_batches([sender.take_rows()]).sort_by([(name, "ascending") for name in ORDER])
     found = [(edge, list(Receiver().batches(rows))) for edge, rows in split_by_edge(ordered.to_batches())]
-    assert [(edge, sum(each.num_rows for each in batches)) for edge, batches in found] == [(1, 2), (2, 1)]
+    counts = [(edge, sum(each.num_rows for each in batches)) for edge, batches in found]
+    assert counts == [(ONE, 2), (TWO, 1), (EdgeId(EdgeKind.ENCODED, 1), 3)]
 
 
 def test_a_task_without_rows_sends_none():
@@ -80,7 +85,7 @@ def test_bytes_above_a_limit_are_kept_in_a_file(tmp_path):
     sender = Sender(Origin(0, 0))
     sent = []
     for number in range(4):
-        sender.send_by_key(1, batch([number] * 3, [1, 2, 3]), 1)
+        sender.send_by_key(ONE, batch([number] * 3, [1, 2, 3]), 1)
         sent += [sender.take_rows()]
     with Spill(str(tmp_path), sent[0].column("data").nbytes) as spill:
         kept = [spill.keep(rows) for rows in sent]

@@ -137,9 +137,9 @@ def test_kept_output_of_another_version_is_refused(storage):
 def test_the_rows_of_kept_output_are_those_of_its_version():
     """Whoever changes what tasks send changes OUTPUT_VERSION too: a batch may be in one target before an upgrade, and
     in the other after it."""
-    columns = "edge int32, owner int32, scan int32, task int32, ordinal int32, count int64, file string, "
+    columns = "kind int8, target int32, owner int32, scan int32, task int32, ordinal int32, count int64, file string, "
     columns += "position int64, bytes int64, data binary"
-    assert (OUTPUT_VERSION, ", ".join(f"{each.name} {each.type}" for each in EXCHANGE)) == (2, columns)
+    assert (OUTPUT_VERSION, ", ".join(f"{each.name} {each.type}" for each in EXCHANGE)) == (3, columns)
 
 
 def test_owners_that_report_nothing_keep_their_part_of_the_state():

@@ -18,7 +18,7 @@ import pytest
 from penstock.columns.hashing import Groups, take_rows
 from penstock.flow import operators
 from penstock.flow.graph.dataflow import Branch, Dataflow, Edge, Vertex
-from penstock.flow.graph.exchange import REPORTS, Receiver
+from penstock.flow.graph.exchange import EdgeId, EdgeKind, Receiver
 from penstock.flow.kernels.session import Session
 from penstock.flow.operators.changes import ChangelogWriter, Mode
 from penstock.flow.operators.contract import Input, OneInputOperator, Operator, OperatorContext, TimeDomain
@@ -157,7 +157,7 @@ def test_an_operator_that_depends_on_time_runs_without_rows_and_reports(tmp_path
         driver.now_ms = now
         rows = [scanned((1, 1))] if now == 5_000 else []
         assert written(driver, rows) == [[(len(rows), now)]]
-        (report,) = (json.loads(bytes(each)) for each in Receiver().data(driver.edges[REPORTS]))
+        (report,) = (json.loads(bytes(each)) for each in Receiver().data(driver.edges[EdgeId(EdgeKind.REPORTS)]))
         assert report == {"uid": "ticks", "late": 0, "watermark": NEVER, "wake": now + 1_000}
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from penstock.errors import SchemaError, UnsupportedError
 from penstock.flow.graph.dataflow import BatchInstructions, Dataflow
-from penstock.flow.graph.exchange import ENCODED, Receiver, edge_of_target
+from penstock.flow.graph.exchange import EdgeId, EdgeKind, Receiver
 from penstock.flow.graph.outlets import Target
 from penstock.flow.graph.routes import describe_route, plan_reading
 from penstock.flow.kernels.session import UNKNOWN as SESSION
@@ -84,7 +84,7 @@ def taken(sinks, *batches: pa.RecordBatch) -> list[list[tuple[object, ...]]]:
     edges = by_edge(sent)
     result = []
     for number, each in enumerate(sinks):
-        edge = edge_of_target(ENCODED, number)
+        edge = EdgeId(EdgeKind.ENCODED, number)
         made = Receiver().batches(edges[edge]) if edge in edges else ()
         names = [*each.schema.names, HIDDEN.names[1], KIND]
         result.append([tuple(row[name] for name in names) for rows in made for row in rows.to_pylist()])

@@ -14,7 +14,6 @@ from functools import partial, reduce
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -26,7 +25,7 @@ from penstock.engine.checkpoint.committed import read_state, write_state
 from penstock.engine.checkpoint.target import CheckpointTarget
 from penstock.engine.runs.batch_times import BatchTimes
 from penstock.engine.runs.batches import StepProgress
-from penstock.engine.runs.former_rows import read_former_rows
+from penstock.engine.runs.former_rows import convert_edges, read_former_rows
 from penstock.engine.runs.identity import shown_sink
 from penstock.engine.runs.operator_reports import OperatorReport, next_wake, operator_reports, operator_times
 from penstock.engine.runs.sources import SourceSet
@@ -37,21 +36,7 @@ from penstock.engine.session import kernel_session
 from penstock.errors import CheckpointError, OptionsError, Problem, UnsupportedError
 from penstock.flow.graph.dataflow import BatchInstructions, Dataflow
 from penstock.flow.graph.event_times import EventTimes
-from penstock.flow.graph.exchange import (
-    ENCODED,
-    EXCHANGE,
-    FORMER_ROWS,
-    KEPT_FILES,
-    ORDER,
-    REPORTS,
-    RESULTS,
-    STATE,
-    TIMES,
-    Origin,
-    Receiver,
-    Sender,
-    edge_of_target,
-)
+from penstock.flow.graph.exchange import EXCHANGE, ORDER, EdgeKind, Origin, Receiver, Sender, choose_edges
 from penstock.flow.graph.outlets import Target, send_written
 from penstock.flow.graph.planner import plan_sinks
 from penstock.flow.state.inspection import TableSize, size_of
@@ -293,13 +278,13 @@ class FlowRun:
         manifest, if there is something to tell."""
         final = self.job.settings.batch and self.keeps_rows
         restated = bool(state or self.origin) and before is not self._states.last
-        reports = _data(rows, STATE)
-        self._operator_reports = operator_reports(_data(rows, REPORTS))
+        reports = _data(rows, EdgeKind.STATE)
+        self._operator_reports = operator_reports(_data(rows, EdgeKind.REPORTS))
         if self.flow.processing:
             self._ask(next_wake(self._operator_reports.values(), before.time_ms, now))
-        self._measured = MeasuredWatermarks.from_reports(_data(rows, TIMES))
+        self._measured = MeasuredWatermarks.from_reports(_data(rows, EdgeKind.TIMES))
         times = self._times.progress_after(batch, before, self._measured)
-        files = {file: digest for data in _data(rows, KEPT_FILES) for file, digest in json.loads(data).items()}
+        files = {file: digest for data in _data(rows, EdgeKind.KEPT_FILES) for file, digest in json.loads(data).items()}
         self._kept = frozenset(files)
         self._check_shared(self._kept)
         # The manifest records the batch's tables. Without state, only those that repeat batches matter.
@@ -338,7 +323,7 @@ class FlowRun:
                 f"batch {batch.id} is not in all targets of job '{self.context.job}' yet, and it was computed for "
                 f"{tables}: the job's definition has changed since. {FINISH_BATCH}"
             )
-        return FlowAttempt(self, state, output.read(self._states.storage))
+        return FlowAttempt(self, state, convert_edges(output.read(self._states.storage)))
 
     def check_repeating(self, batch: Batch, state: str) -> None:
         """Raises CheckpointError for tables that may lack a batch which was committed with the state after it."""
@@ -462,22 +447,18 @@ def _spill_folder() -> str:
     return os.environ.get("SPARK_LOCAL_DIRS", "").partition(",")[0] or tempfile.gettempdir()
 
 
-def _data(rows: pa.Table, edge: int) -> list[bytes]:
+def _data(rows: pa.Table, kind: EdgeKind) -> list[bytes]:
     """The bytes that tasks sent to the driver."""
     receiver = Receiver()
-    return [bytes(data) for each in _choose(rows, edge).to_batches() for data in receiver.data(each)]
+    return [bytes(data) for each in choose_edges(rows, kind).to_batches() for data in receiver.data(each)]
 
 
 def choose_output(rows: pa.Table, committers: Sequence[Committer]) -> pa.Table:
     """The output of the targets that commit the state: what their writers have passed on, and the results of those that
     have written where the rows are."""
     keepers = [number for number, each in enumerate(committers) if each.keeps_state]
-    return _choose(rows, *(edge_of_target(edge, each) for edge in (ENCODED, RESULTS) for each in keepers))
-
-
-def _choose(rows: pa.Table, *edges: int) -> pa.Table:
-    """The rows of these edges."""
-    return rows.filter(pc.is_in(rows.column("edge"), pa.array(edges, pa.int32())))
+    kinds = (EdgeKind.ENCODED, EdgeKind.RESULTS)
+    return pa.concat_tables(choose_edges(rows, kind, *keepers) for kind in kinds)
 
 
 @dataclass(frozen=True)
@@ -494,14 +475,14 @@ class FlowAttempt:
         if target == len(flow.targets):  # the checkpoint
             return NoTasks(self.state)
         writers = flow.targets[target].writers
-        results, passed = _choose(self.rows, edge_of_target(RESULTS, target)), self._passed(writers, target)
+        results, passed = choose_edges(self.rows, EdgeKind.RESULTS, target), self._passed(writers, target)
         storage = Storage.from_uri(flow.storage)
         return ComputedTasks(context.spark, writers, context.stopping, storage, self.state, results, passed)
 
     def _passed(self, writers: WriterFactory, target: int) -> pa.Table:
         """What the writers of a target have passed on; those of former versions have kept rows instead."""
-        passed = _choose(self.rows, edge_of_target(ENCODED, target))
-        former = _choose(self.rows, edge_of_target(FORMER_ROWS, target))
+        passed = choose_edges(self.rows, EdgeKind.ENCODED, target)
+        former = choose_edges(self.rows, EdgeKind.FORMER_ROWS, target)
         if not former.num_rows:
             return passed
         task, receiver = Task(0, 1), Receiver()

@@ -16,9 +16,8 @@ from penstock.columns.hashing import key_hashes
 from penstock.flow.graph.arrival_order import number_arrivals, pass_on_arrivals, sort_by_arrival
 from penstock.flow.graph.exchange import (
     EXCHANGE,
-    REPORTS,
-    STATE,
-    TIMES,
+    EdgeId,
+    EdgeKind,
     Origin,
     Receiver,
     Sender,
@@ -79,6 +78,11 @@ class Edge:
     numbered: bool = False
     time: str = ""
     tag: str = ""
+
+    @property
+    def id(self) -> EdgeId:
+        """The edge in the exchange."""
+        return EdgeId(EdgeKind.ROWS, self.number)
 
     @property
     def sent(self) -> pa.Schema:
@@ -289,8 +293,8 @@ class Dataflow:
         An owner of many rows divides its range of hashes, and does one part after the other. Rows that have their bytes
         in them wait in the folder ``spill``.
         """
-        edges = {edge.number: edge for edge in self.edges() if self.vertices[edge.vertex].stage == stage}
-        sent: dict[int, list[pa.RecordBatch]] = {}
+        edges = {edge.id: edge for edge in self.edges() if self.vertices[edge.vertex].stage == stage}
+        sent: dict[EdgeId, list[pa.RecordBatch]] = {}
         size = 0
         with (
             Spill(spill, instructions.owned_bytes) as spilled,
@@ -298,24 +302,24 @@ class Dataflow:
             self._outlets(instructions, Task(owner, instructions.owners), sender) as outlets,
             TaskFunctions(Task(owner, instructions.owners)) as functions,
         ):
-            for number, batch in split_by_edge(rows):
-                if number in edges:
-                    sent.setdefault(number, []).append(spilled.keep(batch))
+            for edge, batch in split_by_edge(rows):
+                if edge in edges:
+                    sent.setdefault(edge, []).append(spilled.keep(batch))
                     size += pc.sum(batch.column("bytes")).as_py()
                     continue
-                if number == TIMES:
-                    sent.setdefault(number, []).append(batch)
+                if edge.kind is EdgeKind.TIMES:
+                    sent.setdefault(edge, []).append(batch)
                 yield batch
-            divided = any(edge.keys for edge in edges.values())  # else all rows have one hash
+            divided = any(each.keys for each in edges.values())  # else all rows have one hash
             parts = max(1, -(-size // instructions.owned_bytes)) if divided else 1
             for part in range(owner * parts, (owner + 1) * parts):
                 task = Task(owner, instructions.owners)
                 work = _Work(self, instructions, sender, outlets, functions, task, part, instructions.owners * parts)
-                for number, batches in sent.items():
-                    if number == TIMES:
+                for sent_by, batches in sent.items():
+                    if sent_by.kind is EdgeKind.TIMES:
                         work.receive_times(batches)
                     else:
-                        work.receive_rows(edges[number], batches)
+                        work.receive_rows(edges[sent_by], batches)
                 work.run_stage(stage)
                 work.send_waiting()
                 work.write_results()
@@ -419,7 +423,7 @@ class _Work:
         """Send what was measured to every owner."""
         data = pa.py_buffer(self.measured.to_bytes())
         for owner in range(self.instructions.owners):
-            self.sender.send_bytes(TIMES, owner, data, 0, inline=True)
+            self.sender.send_bytes(EdgeId(EdgeKind.TIMES), owner, data, 0, inline=True)
 
     def receive_times(self, rows: Iterable[pa.RecordBatch]) -> None:
         """Take in what the reading tasks have measured."""
@@ -511,13 +515,13 @@ class _Work:
         """Report to the driver how an operator that depends on time got on."""
         watermark = NEVER if operator.processing else context.clock.after
         report = {"uid": operator.uid, "late": context.late, "watermark": watermark, "wake": context.wake}
-        self.sender.send_bytes(REPORTS, 0, pa.py_buffer(json.dumps(report).encode()), 0, inline=True)
+        self.sender.send_bytes(EdgeId(EdgeKind.REPORTS), 0, pa.py_buffer(json.dumps(report).encode()), 0, inline=True)
 
     def _report_state(self, uid: str, tables: Mapping[str, Sequence[SegmentRef]], low: int, high: int) -> None:
         """Report an operator's state in a range of hashes to the driver."""
         listed = {table: [ref.to_json() for ref in refs] for table, refs in tables.items()}
         data = json.dumps({"uid": uid, "low": low, "high": high, "tables": listed}).encode()
-        self.sender.send_bytes(STATE, 0, pa.py_buffer(data), 0, inline=True)
+        self.sender.send_bytes(EdgeId(EdgeKind.STATE), 0, pa.py_buffer(data), 0, inline=True)
 
     def send_waiting(self) -> None:
         """Send the rows for other tasks."""
@@ -527,7 +531,7 @@ class _Work:
             if combined is not None and combined.combiner is not None and len(rows) >= self.instructions.combined_rows:
                 fewer = combined.combiner.combined(rows)
                 edge, rows = (edge, rows) if fewer is None else (combined, fewer)  # noqa: PLW2901
-            self.sender.send_by_key(edge.number, rows, self.instructions.owners)
+            self.sender.send_by_key(edge.id, rows, self.instructions.owners)
         self.waiting, self.waiting_bytes = {}, 0
 
     def write_results(self) -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import enum
 import mmap
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from penstock.columns.streams import ipc_stream
@@ -20,12 +22,13 @@ from penstock.flow.state.storage import Storage
 from penstock.spi import ScratchFile
 
 #: The rows of the exchange: Arrow batches as IPC streams, in ``data``, or in the ``file`` at ``position``: by its path
-#: where all tasks run on one machine, or by its name in the storage of the job's state. ``edge`` says where a batch
-#: goes, or what it is (:data:`ENCODED` ...), and ``owner`` which task gets it. An owner reads in the order of
+#: where all tasks run on one machine, or by its name in the storage of the job's state. ``kind`` and ``target`` are the
+#: :class:`EdgeId` of the edge that carries a batch, ``owner`` is the task that gets it. An owner reads in the order of
 #: :data:`ORDER`, which keeps the order of the rows of each key.
 EXCHANGE = pa.schema(
     {
-        "edge": pa.int32(),
+        "kind": pa.int8(),
+        "target": pa.int32(),
         "owner": pa.int32(),
         "scan": pa.int32(),
         "task": pa.int32(),
@@ -38,26 +41,38 @@ EXCHANGE = pa.schema(
     }
 )
 
-ORDER = ("edge", "scan", "task", "ordinal")
+ORDER = ("kind", "target", "scan", "task", "ordinal")
 
-#: The ``edge`` of what the writers of a target pass on to the owners that publish it.
-ENCODED = -1
-#: The ``edge`` of what the driver gets: the state of an operator, its report, the results of the writers of a target,
-#: and the files in which its output is kept.
-STATE, REPORTS, RESULTS, KEPT_FILES = -3, -4, -6, -7
-#: The ``edge`` of rows of outputs in the output that former versions have kept.
-FORMER_ROWS = -2
-#: The ``edge`` of event times that reading tasks have measured: every owner gets all, in every stage, and the driver.
-TIMES = -5
 #: The most bytes of a task's output that are not worth a file which is kept: they go through the driver.
 _UNKEPT_BYTES = 1 << 18
-#: Each target has its own edges: those of the target before it, less this.
-_EDGES_OF_TARGET = 1000
 
 
-def edge_of_target(edge: int, target: int) -> int:
-    """The edge :data:`ENCODED` of a target, :data:`RESULTS` or :data:`FORMER_ROWS`, by its number."""
-    return edge - _EDGES_OF_TARGET * target
+class EdgeKind(enum.IntEnum):
+    """What an edge carries. The numbers are written with output that is kept, so they never change."""
+
+    #: Rows for an input of an operator, which goes to the owners of their keys.
+    ROWS = 0
+    #: What the writers of a target pass on to the owners that publish it.
+    ENCODED = 1
+    #: Event times that reading tasks have measured: every owner gets all, in every stage, and the driver.
+    TIMES = 2
+    #: The state of an operator in a range of hashes, for the driver.
+    STATE = 3
+    #: What operators report to the driver.
+    REPORTS = 4
+    #: The results of the writers of a target, for the driver.
+    RESULTS = 5
+    #: The files in which a task's output is kept, for the driver.
+    KEPT_FILES = 6
+    #: Rows of the outputs of a target, which former versions have kept.
+    FORMER_ROWS = 7
+
+
+class EdgeId(NamedTuple):
+    """An edge: what it carries, and the number of the edge between operators, or of the sink's target."""
+
+    kind: EdgeKind
+    target: int = 0
 
 
 def owner_of(hashes: NDArray[np.uint64], owners: int) -> NDArray[np.int64]:
@@ -105,7 +120,7 @@ class Sender:
         if self._file is not None:
             self._file.close()
 
-    def send_by_key(self, edge: int, batch: pa.RecordBatch, owners: int) -> None:
+    def send_by_key(self, edge: EdgeId, batch: pa.RecordBatch, owners: int) -> None:
         """Send the rows of a batch, which has the column :data:`HASH`, to the owners of their keys."""
         if owners == 1:
             self.send_batch(edge, 0, batch)
@@ -118,12 +133,12 @@ class Sender:
             if chosen.size:
                 self.send_batch(edge, owner, batch.take(pa.array(chosen)))
 
-    def send_batch(self, edge: int, owner: int, batch: pa.RecordBatch, *, inline: bool = False) -> None:
+    def send_batch(self, edge: EdgeId, owner: int, batch: pa.RecordBatch, *, inline: bool = False) -> None:
         """Send all rows of a batch to one owner."""
         if batch.num_rows:
             self.send_bytes(edge, owner, ipc_stream(batch), batch.num_rows, inline=inline)
 
-    def send_output(self, edge: int, owner: int, batch: pa.RecordBatch) -> None:
+    def send_output(self, edge: EdgeId, owner: int, batch: pa.RecordBatch) -> None:
         """Send what a writer passes on to the owner that publishes it."""
         data = ipc_stream(batch)
         if self._kept is None:
@@ -135,7 +150,7 @@ class Sender:
             place = {"file": self._kept.name, "position": self._kept.append(data)}
             self._add(edge, owner, data.size, batch.num_rows, place)
 
-    def send_bytes(self, edge: int, owner: int, data: pa.Buffer, count: int, *, inline: bool = False) -> None:
+    def send_bytes(self, edge: EdgeId, owner: int, data: pa.Buffer, count: int, *, inline: bool = False) -> None:
         """Send bytes to one owner; ``inline`` keeps them out of the file."""
         if self._file is None or inline:
             self._add(edge, owner, data.size, count, {"data": data.to_pybytes()})
@@ -144,15 +159,21 @@ class Sender:
             place = {"file": str(self._file.path), "position": self._file.append(data)}
             self._add(edge, owner, data.size, count, place)
 
-    def _add(self, edge: int, owner: int, size: int, count: int, place: Mapping[str, object]) -> None:
-        row = {"edge": edge, "owner": owner, "scan": self.origin.scan, "task": self.origin.task}
+    def _add(self, edge: EdgeId, owner: int, size: int, count: int, place: Mapping[str, object]) -> None:
+        row = {
+            "kind": edge.kind,
+            "target": edge.target,
+            "owner": owner,
+            "scan": self.origin.scan,
+            "task": self.origin.task,
+        }
         self._rows.append({**row, "ordinal": self._sent, "count": count, "bytes": size, **place})
         self._sent += 1
 
     def finish(self) -> None:
         """Make the kept output durable, and tell the driver of its file. Called before the last :meth:`take_rows`."""
         if self._kept is not None and self._kept.finish():
-            self.send_bytes(KEPT_FILES, 0, pa.py_buffer(self._kept.to_json()), 0, inline=True)
+            self.send_bytes(EdgeId(EdgeKind.KEPT_FILES), 0, pa.py_buffer(self._kept.to_json()), 0, inline=True)
 
     def take_rows(self) -> pa.RecordBatch:
         """What was sent since the last call, as rows of :data:`EXCHANGE`."""
@@ -227,13 +248,21 @@ class Spill:
         return pa.RecordBatch.from_arrays(columns, schema=EXCHANGE)
 
 
-def split_by_edge(rows: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
+def split_by_edge(rows: Iterable[pa.RecordBatch]) -> Iterator[tuple[EdgeId, pa.RecordBatch]]:
     """The rows of the exchange, which are sorted by :data:`ORDER`, each batch with the edge of all its rows."""
     for batch in rows:
-        edges = batch.column("edge").to_numpy()
-        bounds = [*np.flatnonzero(np.diff(edges, prepend=-(1 << 31))), edges.size]
-        for start, end in pairwise(bounds):
-            yield int(edges[start]), batch.slice(start, end - start)
+        kinds, targets = (batch.column(name).to_numpy() for name in ("kind", "target"))
+        changes = (np.diff(kinds, prepend=-1) != 0) | (np.diff(targets, prepend=-1) != 0)
+        for start, end in pairwise([*np.flatnonzero(changes), kinds.size]):
+            yield EdgeId(EdgeKind(kinds[start]), int(targets[start])), batch.slice(start, end - start)
+
+
+def choose_edges(rows: pa.Table, kind: EdgeKind, *targets: int) -> pa.Table:
+    """The rows that edges of a ``kind`` carry, of these ``targets``, or of all."""
+    chosen = pc.equal(rows.column("kind"), pa.scalar(kind, pa.int8()))
+    if targets:
+        chosen = pc.and_(chosen, pc.is_in(rows.column("target"), pa.array(targets, pa.int32())))
+    return rows.filter(chosen)
 
 
 def concat_batches(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pyarrow as pa
 
-from penstock.flow.graph.exchange import ENCODED, RESULTS, Sender, edge_of_target
+from penstock.flow.graph.exchange import EdgeId, EdgeKind, Sender
 from penstock.flow.rows.envelope import ARRIVED, arrivals_of
 from penstock.spi import HIDDEN, KIND, Output, OutputRows, Task, Writer, WriterFactory
 
@@ -84,9 +84,9 @@ def send_written(
 ) -> None:
     """Send what a writer of a task yields to the driver, or if it ``passes`` rows on, to their owners."""
     if not passes:
-        sender.send_batch(edge_of_target(RESULTS, target), 0, rows, inline=True)
+        sender.send_batch(EdgeId(EdgeKind.RESULTS, target), 0, rows, inline=True)
         return
-    edge, owners = edge_of_target(ENCODED, target), writers.owners
+    edge, owners = EdgeId(EdgeKind.ENCODED, target), writers.owners
     if not writers.owner or owners == 1:
         sender.send_output(edge, task.number * owners // task.of, rows)
         return

@@ -17,8 +17,10 @@ from penstock.columns.streams import ipc_stream
 from penstock.errors import CheckpointError, CheckpointUnavailableError
 from penstock.flow.state.storage import OUTPUT_SUFFIX, Storage, Write
 
-#: Of the rows of :class:`KeptOutput`, which are those of the exchange. Rows of version 1 have their bytes in them.
-OUTPUT_VERSION = 2
+#: Of the rows of :class:`KeptOutput`, which are those of the exchange. Rows of version 1 have their bytes in them; in
+#: versions 1 and 2 a single number names the edge.
+OUTPUT_VERSION = 3
+_READABLE = (1, 2, OUTPUT_VERSION)
 
 
 class KeptFile:
@@ -103,7 +105,7 @@ class KeptOutput:
     def read(self, storage: Storage) -> pa.Table:
         """The rows. Raises CheckpointError if a file is missing, is not the one that was written, or is of another
         version."""
-        if self.version not in (1, OUTPUT_VERSION):
+        if self.version not in _READABLE:
             raise CheckpointError(
                 f"'{self.file}' in '{storage.place}', which holds {self._what}, has version {self.version}, and this "
                 f"penstock reads version {OUTPUT_VERSION}; start the job once with the version that wrote it, so that "
