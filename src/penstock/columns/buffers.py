@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -14,6 +14,7 @@ from penstock.loops import type_roots
 from penstock.types import RowType, arrow_schema
 
 Bytes = npt.NDArray[np.uint8]
+Buffer: TypeAlias = bytes | bytearray | memoryview
 
 #: The most bytes or elements of one column.
 LARGEST = 2**31 - 1
@@ -80,6 +81,15 @@ def messages_of(data: Bytes, offsets: npt.NDArray[np.int64], format: str) -> pa.
     check_size(int(offsets[-1] - offsets[0]), format)
     starts = (offsets - offsets[0]).astype(np.int32)
     return from_buffers(pa.binary(), np.ones(len(starts) - 1, np.uint8), starts, data[offsets[0] :])
+
+
+def binary_array(pieces: Sequence[Buffer]) -> pa.BinaryArray:
+    """A column of these bytes, copied once. Arrow's own conversion never releases a memoryview."""
+    offsets = np.zeros(len(pieces) + 1, np.int64)
+    np.cumsum([len(each) for each in pieces], out=offsets[1:])
+    check_size(int(offsets[-1]), "raw")
+    buffers = (None, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(b"".join(pieces)))
+    return pa.Array.from_buffers(pa.binary(), len(pieces), buffers)
 
 
 def batch_of(columns: list[pa.Array], schema: pa.Schema, rows: int) -> pa.RecordBatch:

@@ -361,7 +361,7 @@ def pass_on(
     outputs = [Output(0, "t", each.spec, each.schema) for each in (before, now)]
     passed = writer_factory(outputs[:1], 1).run(Task(0, 1), [(0, values, hidden)])
     instructions = copying_instructions(StageSpec(now.spec.address, "s", (now,)))
-    list(copy_passed_rows(outputs[1:], Task(0, 1, instructions, abandoned=abandoned), passed))
+    list(copy_passed_rows(outputs[1:], Task(0, 1, instructions, abandoned=abandoned), passed, memoryview))
 
 
 def test_rows_that_are_passed_on_are_copied_by_position(copied):

@@ -34,6 +34,7 @@ from penstock.spi import (
     KIND,
     Output,
     Task,
+    WritableBytes,
     Writer,
     WriterFactory,
     Written,
@@ -249,7 +250,7 @@ def _stream(output: Output, values: pa.RecordBatch, hidden: pa.RecordBatch) -> b
 
 
 def copy_passed_rows(
-    outputs: Sequence[Output], task: Task, passed: Iterable[pa.RecordBatch]
+    outputs: Sequence[Output], task: Task, passed: Iterable[pa.RecordBatch], _: WritableBytes
 ) -> Iterator[pa.RecordBatch]:
     """Copy rows that writers have passed on, as :class:`CopyingWriter` does, where the instructions of the task say.
 

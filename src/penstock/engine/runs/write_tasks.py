@@ -188,7 +188,8 @@ def _publish(
     assert writers.publish is not None, "these writers pass nothing on"  # noqa: S101
     receiver = Receiver(storage)
     with Sender(Origin(0, task.number)) as sender:
-        for each in writers.publish(task, (batch for sent in rows for batch in receiver.batches(sent))):
+        batches = (batch for sent in rows for batch in receiver.batches(sent))
+        for each in writers.publish(task, batches, receiver.writable):
             send_written(sender, writers, each, task, passes=False)
         return sender.take_rows()
 

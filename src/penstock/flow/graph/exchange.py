@@ -182,12 +182,14 @@ class Sender:
 
 
 class Receiver:
-    """Reads rows of :data:`EXCHANGE`. Files are mapped into memory once each; those without a path are in the
-    ``storage``."""
+    """Reads rows of :data:`EXCHANGE`. Files are mapped into memory once each, as copies of this process; those without
+    a path are in the ``storage``."""
 
     def __init__(self, storage: Storage | None = None) -> None:
         self._storage = storage
         self._files: dict[str, pa.Buffer] = {}
+        #: The files that are mapped here, by the address at which each begins.
+        self._mapped: dict[int, mmap.mmap] = {}
 
     def batches(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """The batches in these rows, in their order."""
@@ -206,11 +208,23 @@ class Receiver:
                 self._files[file] = self._open(file)
             yield self._files[file].slice(position, size)
 
+    def writable(self, data: pa.Buffer) -> memoryview:
+        """The bytes of a buffer of these batches, which the caller may change: where they are, if they are in a mapped
+        file, else a copy."""
+        for begin, mapped in self._mapped.items():
+            if 0 <= data.address - begin < len(mapped):
+                at = data.address - begin
+                return memoryview(mapped)[at : at + data.size]
+        return memoryview(bytearray(data))
+
     def _open(self, file: str) -> pa.Buffer:
         if self._storage is not None and not os.path.isabs(file):
             return self._storage.open(file)
         with open(file, "rb") as opened:
-            return pa.py_buffer(mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ))
+            mapped = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_COPY)
+        found = pa.py_buffer(mapped)
+        self._mapped[found.address] = mapped
+        return found
 
 
 class Spill:

@@ -12,6 +12,8 @@ from penstock.spi.plugin.tasks import Task
 
 #: The number of an output, its rows and their hidden columns, as :meth:`Writer.write` takes them.
 OutputRows: TypeAlias = tuple[int, pa.RecordBatch, pa.RecordBatch]
+#: Gives the bytes of a buffer, to be changed.
+WritableBytes: TypeAlias = Callable[[pa.Buffer], memoryview]
 
 
 class Writer(Protocol):
@@ -47,15 +49,16 @@ class WriterFactory:
 
     With ``publish``, writers that get no instructions pass rows on to ``owners``, at most as many tasks as that: in a
     job with state, whose rows are computed before a target may have any, and where several tasks may not write to one
-    place. Each owner calls ``publish`` with its task and with the batches that it owns, in their order, and yields
-    results of the same schema. The column ``owner`` has the number of the owner of each row of a batch, modulo their
-    count. Without such a column all rows of a task have one owner, and owners have the order of the tasks.
+    place. Each owner calls ``publish`` with its task, with the batches that it owns, in their order, and with a
+    function that gives the bytes of a buffer of these batches, to be changed. It yields results of the same schema.
+    The column ``owner`` has the number of the owner of each row of a batch, modulo their count. Without such a column
+    all rows of a task have one owner, and owners have the order of the tasks.
     """
 
     open: Callable[[Task], Writer]
     schema: pa.Schema
     calls: bool = False
-    publish: Callable[[Task, Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]] | None = None
+    publish: Callable[[Task, Iterable[pa.RecordBatch], WritableBytes], Iterator[pa.RecordBatch]] | None = None
     owners: int = 1
     owner: str = ""
 

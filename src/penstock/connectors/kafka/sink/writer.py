@@ -9,8 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
+from penstock.columns.buffers import binary_array
 from penstock.connectors.kafka.sink.encoding import RowEncoder, describe_work
 from penstock.connectors.kafka.sink.spec import KafkaSinkSpec
 from penstock.kafka.produce import Producer, ProducerIdentity, SendCounts
@@ -18,7 +20,7 @@ from penstock.kafka.properties import ClientConfig
 from penstock.kafka.record_batches import EncodedBatch
 from penstock.kafka.reserved import is_out_of_reach
 from penstock.kafka.session import session_for
-from penstock.spi import KIND, Output, OutputRows, Task, Writer, unpickled
+from penstock.spi import KIND, Output, OutputRows, Task, WritableBytes, Writer, unpickled
 
 #: What writing tasks yield. A record batch for the task that owns its partition has ``data``. An acknowledgement, one
 #: per task and partition, has sequences instead. Rows with an empty topic count the records and bytes that a task has
@@ -42,7 +44,7 @@ WRITTEN = pa.schema(
     }
 )
 
-_ROWS_BYTES = 4 << 20
+_ROWS_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -99,7 +101,9 @@ class _BatchSender(Writer):
         self._task = task
         self._encoders = _Encoders(spec, task)
         self._counts = _Counts()
-        self._pending: list[dict[str, Any]] = []
+        #: What waits to be yielded: the rows, and the bytes of each.
+        self._rows: list[dict[str, Any]] = []
+        self._data: list[memoryview] = []
         self._size = 0
 
     def write(self, output: int, rows: pa.RecordBatch, hidden: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
@@ -110,7 +114,7 @@ class _BatchSender(Writer):
 
     def finish(self) -> Iterator[pa.RecordBatch]:
         yield from self._sent(self._encoders.finish())
-        yield _written([*self._pending, *self._counts.rows(self._task.number)])
+        yield _written([*self._rows, *self._counts.rows(self._task.number)], self._data)
 
     def _sent(self, encoded: Iterable[tuple[int, str, EncodedBatch]]) -> Iterator[pa.RecordBatch]:
         for branch, topic, batch in encoded:
@@ -120,14 +124,14 @@ class _BatchSender(Writer):
                 "partition": batch.partition,
                 "task": self._task.number,
                 "count": batch.count,
-                "data": batch.data,
             }
-            self._pending.append(row)
+            self._rows.append(row)
+            self._data.append(batch.data)
             self._counts.add(branch, batch.count, len(batch.data))
             self._size += len(batch.data)
             if self._size >= _ROWS_BYTES:
-                yield _written(self._pending)
-                self._pending, self._size = [], 0
+                yield _written(self._rows, self._data)
+                self._rows, self._data, self._size = [], [], 0
 
 
 class _Counts:
@@ -161,16 +165,22 @@ class _Counts:
         ]
 
 
-def publish(spec: WriteSpec, task: Task, encoded: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Publish record batches that writers have passed on, in their order, and yield the acknowledgements."""
+def publish(
+    spec: WriteSpec, task: Task, encoded: Iterable[pa.RecordBatch], writable: WritableBytes
+) -> Iterator[pa.RecordBatch]:
+    """Publish record batches that writers have passed on, in their order, and yield the acknowledgements. Producers
+    stamp them in place."""
     counts = _Counts()
     with _producer(spec, task) as producer:
         for table in encoded:
             columns = [table.column(name).to_pylist() for name in ("topic", "partition", "count", "bytes")]
-            data = table.column("data")
+            column = table.column("data")
+            _, offsets, values = column.buffers()
+            ends = np.frombuffer(offsets, np.int32, len(column) + 1, column.offset * 4).tolist()
+            data = writable(values)
             for row, (topic, partition, count, size) in enumerate(zip(*columns, strict=True)):
-                if topic:  # producers stamp batches in place
-                    producer.submit(topic, partition, bytearray(data[row].as_buffer()), count)
+                if topic:
+                    producer.submit(topic, partition, data[ends[row] : ends[row + 1]], count)
                 else:
                     counts.add(partition, count, size)
         producer.flush()
@@ -305,5 +315,8 @@ def _acknowledged(producer: Producer, task: Task, counts: _Counts) -> pa.RecordB
     return _written([{**row, "attempt": task.attempt} for row in rows])
 
 
-def _written(rows: list[dict[str, Any]]) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist(rows, schema=WRITTEN)
+def _written(rows: list[dict[str, Any]], data: Sequence[memoryview] = ()) -> pa.RecordBatch:
+    """Rows of :data:`WRITTEN`; the first ones have ``data``."""
+    batch = pa.RecordBatch.from_pylist(rows, schema=WRITTEN)
+    column = binary_array([*data, *[b""] * (len(rows) - len(data))])
+    return batch.set_column(WRITTEN.names.index("data"), WRITTEN.field("data"), column)
