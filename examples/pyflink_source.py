@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 from penstock.common import Duration, SimpleStringSchema, Types, WatermarkStrategy
-from penstock.common.watermark_strategy import TimestampAssigner
+from penstock.common.watermark_strategy import TimestampAssigner, WatermarkGenerator, WatermarkOutput
 from penstock.datastream import DataStream, StreamExecutionEnvironment
 from penstock.datastream.connectors.base import DeliveryGuarantee
 from penstock.datastream.connectors.kafka import (
@@ -61,11 +61,37 @@ class ByLength(TimestampAssigner):
         return record_timestamp + 1000 * len(value)
 
 
+class TwentySecondsBehind(WatermarkGenerator):
+    """Watermarks that are 20 seconds behind the newest value."""
+
+    def __init__(self) -> None:
+        self.newest = 0
+
+    def on_event(self, event: str, event_timestamp: int, output: WatermarkOutput) -> None:
+        """Called for each value."""
+        self.newest = max(self.newest, event_timestamp)
+
+    def on_periodic_emit(self, output: WatermarkOutput) -> None:
+        """Called after some thousands of values at most."""
+        output.emit_watermark(self.newest - 20_000)
+
+
+class CustomWatermarkStrategy(WatermarkStrategy):
+    """Both of them."""
+
+    def create_timestamp_assigner(self) -> TimestampAssigner:
+        """Finds the timestamps."""
+        return ByLength()
+
+    def create_watermark_generator(self) -> WatermarkGenerator:
+        """Made for each partition of the source."""
+        return TwentySecondsBehind()
+
+
 def streams(env: StreamExecutionEnvironment) -> list[DataStream]:
     """A stream for each way to describe a source."""
     plain, string = WatermarkStrategy.no_watermarks(), SimpleStringSchema()
-    own = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_seconds(20)).with_idleness(Duration.of_minutes(1))
-    own = own.with_timestamp_assigner(ByLength())
+    own = CustomWatermarkStrategy().with_idleness(Duration.of_minutes(1))
 
     # A list of topics; only the value of a message is read, as a string.
     topics = source().set_topics(f"{PREFIX}input-topic", f"{PREFIX}other-topic")

@@ -20,7 +20,8 @@ from penstock.common import (
     WatermarkStrategy,
     call_arrow,
 )
-from penstock.common.watermark_strategy import TimestampAssigner
+from penstock.common.time import Duration
+from penstock.common.watermark_strategy import TimestampAssigner, WatermarkGenerator
 from penstock.datastream import (
     CoMapFunction,
     MapFunction,
@@ -175,6 +176,91 @@ def test_an_assigner_s_timestamps_are_seen_and_written(env, reads, sink, kafka, 
     stream.process(Timed(), Types.STRING()).sink_to(sink(taken))
     env.execute("assigned")
     assert texts(topics, taken) == [("5 at 5123", 5123), ("7 at 7123", 7123)]
+
+
+class Marks(WatermarkGenerator):
+    """The watermark is the last value that ends with "!"."""
+
+    def on_event(self, event, event_timestamp, output):
+        if event.endswith("!"):
+            output.emit_watermark(event_timestamp)
+
+    def on_periodic_emit(self, output):
+        """Nothing: values tell the watermark."""
+
+
+class Lagging(WatermarkGenerator):
+    def __init__(self):
+        self.newest = -(2**63)
+
+    def on_event(self, event, event_timestamp, output):
+        self.newest = max(self.newest, event_timestamp)
+
+    def on_periodic_emit(self, output):
+        output.emit_watermark(self.newest - 2000)
+
+
+class Number(TimestampAssigner):
+    def extract_timestamp(self, value, record_timestamp):
+        return int(value.rstrip("!")) * 1000
+
+
+class Custom(WatermarkStrategy):
+    def create_watermark_generator(self):
+        return Lagging()
+
+    def create_timestamp_assigner(self):
+        return Number()
+
+
+class Seen(ProcessFunction):
+    def process_element(self, value, ctx):
+        yield f"{value} after {ctx.timer_service().current_watermark()}"
+
+
+BEFORE = -(2**63)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "expected"),
+    [
+        (WatermarkStrategy.no_watermarks().with_timestamp_assigner(Number()), BEFORE),
+        (WatermarkStrategy.for_monotonous_timestamps(), 1_700_000_000_999),
+        (WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(Number()), 6_999),
+        (
+            WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_seconds(2)).with_timestamp_assigner(Number()),
+            4_999,
+        ),
+        (WatermarkStrategy.for_generator(Marks).with_timestamp_assigner(Number()), 5_000),
+        (WatermarkStrategy.for_generator(Lagging), 1_699_999_999_000),
+        (Custom(), 5_000),
+    ],
+    ids=["none", "record's", "assigned", "lagging", "punctuated", "periodic", "own class"],
+)
+@pytest.mark.parametrize("at_source", [True, False])
+def test_process_functions_see_the_watermarks_of_a_strategy(
+    env, reads, sink, kafka, topics, topic, strategy, expected, at_source
+):
+    """The smallest of the partitions', when a batch is planned."""
+    given, taken = topic(2), topic()
+    for partition, values in enumerate([["5!", "7"], ["8!", "9"]]):
+        produce(kafka, given, values, partition=partition)
+    stream = reads(given, strategy=strategy if at_source else None, bounded=False)
+    if not at_source:
+        stream = stream.map(lambda value: value, Types.STRING()).assign_timestamps_and_watermarks(strategy)
+    stream.process(Seen(), Types.STRING()).sink_to(sink(taken))
+    client = env.execute_async("watermarks")
+
+    def await_records(count):
+        eventually(lambda: client.wait(0) or len(texts(topics, taken)) == count)
+
+    await_records(4)
+    assert {value.partition(" after ")[2] for value, _ in texts(topics, taken)} == {str(BEFORE)}
+    produce(kafka, given, ["1"], partition=0)
+    await_records(5)
+    client.cancel().result()
+    (last,) = (value for value, _ in texts(topics, taken) if value.startswith("1 "))
+    assert last == f"1 after {expected}"
 
 
 LATE = OutputTag("late", Types.STRING())

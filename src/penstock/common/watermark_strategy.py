@@ -1,10 +1,11 @@
-"""Watermark strategies, by PyFlink's names: the lag of event time in a source, when idle partitions are ignored, and
-the timestamps of values."""
+"""Watermark strategies, by Flink's names: the timestamps of values, the watermarks that follow from them, and when idle
+partitions are ignored. PyFlink has no generators of watermarks in Python; they have the names of Java's here."""
 
 from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
@@ -13,17 +14,17 @@ from penstock.common.arguments import expect
 from penstock.common.time import Duration
 from penstock.spi import Watermark
 
-__all__ = ["TimestampAssigner", "WatermarkStrategy"]
+__all__ = ["TimestampAssigner", "WatermarkGenerator", "WatermarkOutput", "WatermarkStrategy"]
 
 
 def expect_strategy(given: Any, call: str) -> WatermarkStrategy:
     """``given``, the strategy of a ``call``. Raises ArgumentError for anything else."""
     hint = (
         "there are WatermarkStrategy.no_watermarks(), for_monotonous_timestamps() and "
-        "for_bounded_out_of_orderness(Duration), each with_timestamp_assigner(..) and with_idleness(..); generators of "
-        "watermarks of your own are not supported yet"
+        "for_bounded_out_of_orderness(Duration) and for_generator(..), each with_timestamp_assigner(..) and "
+        "with_idleness(..)"
     )
-    return expect(given, WatermarkStrategy, call, hint)
+    return expect(given, WatermarkStrategy, call, hint).resolve()
 
 
 def _duration(given: Any, call: str) -> timedelta:
@@ -39,14 +40,74 @@ class TimestampAssigner(ABC):
         none."""
 
 
+class WatermarkOutput:
+    """Takes the watermarks of a generator."""
+
+    def __init__(self) -> None:
+        #: The last watermark, in ms since 1970; None before the first one. Watermarks never go back.
+        self.watermark: int | None = None
+
+    def emit_watermark(self, watermark: int) -> None:
+        """No value with a timestamp up to ``watermark``, in ms since 1970, is expected any more."""
+        self.watermark = int(watermark) if self.watermark is None else max(self.watermark, int(watermark))
+
+    def mark_idle(self) -> None:
+        """No effect: partitions without records are idle after :meth:`WatermarkStrategy.with_idleness`."""
+
+    def mark_active(self) -> None:
+        """No effect, as :meth:`mark_idle`."""
+
+
+class WatermarkGenerator(ABC):
+    """Generates watermarks from the values of a stream. Each batch has a new generator for each partition of the
+    source: the watermark of a partition is the largest of all its batches, that of the stream the smallest of its
+    partitions."""
+
+    @abstractmethod
+    def on_event(self, event: Any, event_timestamp: int, output: WatermarkOutput) -> None:
+        """Called for each value, with its timestamp in ms since 1970, -2**63 for none."""
+
+    @abstractmethod
+    def on_periodic_emit(self, output: WatermarkOutput) -> None:
+        """Called after the last value that a task has at hand, some thousands at most."""
+
+
 @dataclass(frozen=True)
 class WatermarkStrategy:
-    """The lag of event time behind the newest record; None: no watermarks. After ``idleness`` without records, a
-    partition no longer holds the watermark back. ``assigner`` finds the timestamps of values, instead of Kafka's."""
+    """How the watermarks of a stream follow from the timestamps of its values. With ``lateness``, a watermark is so
+    much behind the newest timestamp; a ``generator`` gives others; without both there are none. After ``idleness``
+    without records, a partition no longer holds the watermark back. ``assigner`` finds the timestamps of values,
+    instead of Kafka's.
+
+    A class derived from this one may define :meth:`create_watermark_generator` and :meth:`create_timestamp_assigner`.
+    """
 
     lateness: timedelta | None = None
     idleness: timedelta | None = None
     assigner: TimestampAssigner | None = None
+    generator: Callable[[], WatermarkGenerator | None] | None = None
+
+    def create_watermark_generator(self) -> WatermarkGenerator | None:
+        """A new generator, in classes that define this."""
+        return None if self.generator is None else self.generator()
+
+    def create_timestamp_assigner(self) -> TimestampAssigner | None:
+        """The assigner, in classes that define this."""
+        return self.assigner
+
+    def resolve(self) -> WatermarkStrategy:
+        """The same strategy, with what a derived class defines in its fields."""
+        own = type(self).create_watermark_generator is not WatermarkStrategy.create_watermark_generator
+        generator = self.create_watermark_generator if own else self.generator
+        return WatermarkStrategy(self.lateness, self.idleness, self.create_timestamp_assigner(), generator)
+
+    @staticmethod
+    def for_generator(generator: Callable[[], WatermarkGenerator]) -> WatermarkStrategy:
+        """Watermarks of the generators that ``generator`` makes: a class derived from :class:`WatermarkGenerator`, or
+        a function without arguments. It is pickled."""
+        hint = "give the class of the generator, or a function that makes one"
+        expect(generator, Callable, "for_generator", hint)  # type: ignore[arg-type]
+        return WatermarkStrategy(generator=generator)
 
     @staticmethod
     def no_watermarks() -> WatermarkStrategy:
@@ -64,16 +125,16 @@ class WatermarkStrategy:
         return WatermarkStrategy(_duration(max_out_of_orderness, "for_bounded_out_of_orderness"))
 
     def with_timestamp_assigner(self, timestamp_assigner: TimestampAssigner) -> WatermarkStrategy:
-        """The same strategy for the timestamps that ``timestamp_assigner`` finds. They are the timestamps of records
-        that are written, too. Sources do not measure watermarks of them."""
+        """The same strategy for the timestamps that ``timestamp_assigner`` finds. Watermarks follow them, and records
+        that are written have them."""
         if not callable(getattr(timestamp_assigner, "extract_timestamp", None)):
             hint = "derive a class from it, with extract_timestamp(value, record_timestamp)"
             expect(timestamp_assigner, TimestampAssigner, "with_timestamp_assigner", hint)
-        return replace(self, assigner=timestamp_assigner)
+        return replace(self.resolve(), assigner=timestamp_assigner)
 
     def with_idleness(self, idle_timeout: Duration) -> WatermarkStrategy:
         """The same strategy, which ignores partitions without records for this long."""
-        return replace(self, idleness=_duration(idle_timeout, "with_idleness"))
+        return replace(self.resolve(), idleness=_duration(idle_timeout, "with_idleness"))
 
     def with_watermark_alignment(
         self, watermark_group: str, max_allowed_watermark_drift: Duration, update_interval: Duration | None = None
@@ -85,8 +146,22 @@ class WatermarkStrategy:
         return self
 
     @property
-    def watermark(self) -> Watermark | None:
-        """The watermark of a table. It lags one millisecond more, as another record with the same time may follow."""
-        if self.lateness is None:
+    def lag(self) -> int | None:
+        """How far the watermark is behind the newest timestamp, in ms: one more than ``lateness``, because another
+        value with the same timestamp may follow. None for watermarks of a generator, or none."""
+        if self.lateness is None or self.generator is not None:
             return None
-        return Watermark(lag=self.lateness // timedelta(milliseconds=1) + 1, idle_timeout=self.idleness)
+        return self.lateness // timedelta(milliseconds=1) + 1
+
+    @property
+    def generates(self) -> bool:
+        """Whether the stream gets watermarks."""
+        return self.lateness is not None or self.generator is not None
+
+    @property
+    def watermark(self) -> Watermark | None:
+        """The watermark of a table: of the timestamps of its records, or measured behind the functions that find
+        timestamps or watermarks."""
+        if not self.generates:
+            return None
+        return Watermark(lag=None if self.assigner is not None else self.lag, idle_timeout=self.idleness)

@@ -41,6 +41,7 @@ from penstock.datastream.transformations import (
     SqlMap,
     Transformation,
     UnionStep,
+    WatermarkStep,
     positive,
 )
 from penstock.errors import Problem, SchemaError, UnsupportedError
@@ -54,6 +55,8 @@ if TYPE_CHECKING:
 __all__ = ["CloseableIterator", "ConnectedStreams", "DataStream", "DataStreamSink"]
 
 __getattr__ = lookup("data_stream")
+
+_WATERMARKS = "Timestamps/Watermarks"
 
 
 class DataStream:
@@ -139,14 +142,13 @@ class DataStream:
         return ConnectedStreams(self, ds)
 
     def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy) -> DataStream:
-        """The values with the timestamps that the strategy's assigner finds. Watermarks come from sources; no step of a
-        stream without keys waits for them."""
-        expect_strategy(watermark_strategy, "assign_timestamps_and_watermarks")
-        step = timestamps_step(watermark_strategy, self.get_type())
-        if step is None:
+        """The values with the timestamps that the strategy's assigner finds, and with its watermarks in place of those
+        from before. Process functions see them."""
+        strategy = expect_strategy(watermark_strategy, "assign_timestamps_and_watermarks")
+        if strategy.assigner is None and not strategy.generates:
             return self
         info = self.get_type()
-        return self._then(FunctionStep(name=step.name, info=info, inputs=(self._step,), steps=(step,)))
+        return self._then(WatermarkStep(name=_WATERMARKS, info=info, inputs=(self._step,), strategy=strategy))
 
     # --- distribution ----------------------------------------------------------------------------------------
 
@@ -365,12 +367,12 @@ class DataStream:
         return self.map(str, Types.STRING())
 
 
-def timestamps_step(strategy: WatermarkStrategy, info: TypeInformation) -> Step | None:
-    """The step that assigns a strategy's timestamps, None if it has no assigner."""
-    assigner = strategy.assigner
-    if assigner is None:
-        return None
-    return Step("timestamps", assigner, info, "extract_timestamp", "Timestamps/Watermarks")
+def assign_watermarks(stream: DataStream, strategy: WatermarkStrategy) -> DataStream:
+    """A stream from a source with the timestamps and watermarks of a strategy. The source measures those of records'
+    own timestamps itself."""
+    if strategy.assigner is None and strategy.generator is None:
+        return stream
+    return stream.assign_timestamps_and_watermarks(strategy)
 
 
 class _Picked:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from penstock.common import TypeInformation
 from penstock.common.conversions import CAUGHT, describe_raised, numbered
+from penstock.common.watermark_strategy import WatermarkGenerator, WatermarkOutput
 from penstock.datastream.function_steps import Step
 from penstock.datastream.functions import CoProcessFunction, ProcessFunction
 from penstock.datastream.output_tag import OutputTag
@@ -34,6 +35,9 @@ class ValueBatch:
         self.count = count
         self.times: list[int | None] | None = None
         self.outputs: list[int] | None = None
+        #: The present watermark, and with a generator the one after each row.
+        self.watermark: int | None = None
+        self.watermarks: list[int | None] | None = None
         self._columns: list[pa.Array] | None = columns
         self._values: list[Any] | None = None
         #: The number of the row that each came from; None while they are the same.
@@ -167,6 +171,24 @@ class TimestampsCall(_Call):
         rows.times = out
 
 
+@dataclass(frozen=True)
+class WatermarksCall:
+    """A generator of watermarks, called with each value."""
+
+    generator: WatermarkGenerator
+
+    def __call__(self, rows: ValueBatch, step: Step) -> None:
+        output, found = WatermarkOutput(), list[int | None]()
+        try:
+            for value, at in zip(rows.values(), rows.times or (), strict=True):
+                self.generator.on_event(value, _NO_TIMESTAMP if at is None else at, output)
+                found.append(output.watermark)
+            self.generator.on_periodic_emit(output)
+        except CAUGHT as error:
+            raise failed(step, error, rows.number(min(len(found), rows.count - 1)) if rows.count else -1) from error
+        rows.watermarks = [*found[:-1], output.watermark] if found else []
+
+
 class FlatMapCall(_Call):
     def __call__(self, rows: ValueBatch, step: Step) -> None:
         out: list[Any] = []
@@ -186,7 +208,7 @@ class FlatMapCall(_Call):
 class ProcessCall(_Call):
     def __call__(self, rows: ValueBatch, step: Step) -> None:
         numbers = {tag.tag_id: number for number, tag in enumerate(step.tags, start=1)}
-        context = _Context()
+        context = _Context(rows.watermark)
         times = rows.times or [None] * rows.count
         out: list[Any] = []
         outputs: list[int] = []
@@ -267,9 +289,9 @@ class ArrowCall:
 class _Context(ProcessFunction.Context, CoProcessFunction.Context):
     """A process function's view of a value."""
 
-    def __init__(self) -> None:
+    def __init__(self, watermark: int | None) -> None:
         self.at: int | None = None
-        self._timers = TimerService()
+        self._timers = TimerService(watermark)
 
     def timestamp(self) -> int | None:
         return self.at

@@ -24,6 +24,7 @@ from penstock.datastream.function_calls import (
     Repeat,
     TimestampsCall,
     ValueBatch,
+    WatermarksCall,
     failed,
     later,
     of_row,
@@ -42,6 +43,8 @@ TIMESTAMP = "__timestamp"
 TIMESTAMP_TYPE = TimestampType(3, True)
 #: The column with the number of a row's output where a function has side outputs: 0 is the main one.
 OUTPUT = "__output"
+#: The column of a stream's watermarks: the present one, or the one after each value.
+WATERMARK = "__watermark"
 
 #: The rows that functions of values are called on at a time: as many as the processor's caches hold.
 AT_A_TIME = 4096
@@ -49,13 +52,19 @@ AT_A_TIME = 4096
 
 @dataclass(frozen=True)
 class FunctionChain:
-    """Calls ``steps`` on the rows of a stream of the type ``given``; ``timed`` streams have timestamps, too. Pickled
-    with the functions."""
+    """Calls ``steps`` on the rows of a stream of the type ``given``; ``timed`` streams have timestamps, too, and
+    ``watermarked`` ones the present watermark in the last column. Pickled with the functions."""
 
     steps: tuple[Step, ...]
     given: TypeInformation
     timed: bool = False
     surroundings: Surroundings = field(default_factory=Surroundings, compare=False)
+    watermarked: bool = False
+
+    @property
+    def by_partition(self) -> bool:
+        """Whether the rows of each partition of the source are a stream of their own: for generators of watermarks."""
+        return any(step.kind == "watermarks" for step in self.steps)
 
     @property
     def made(self) -> TypeInformation:
@@ -88,6 +97,8 @@ class FunctionChain:
             )
         if self.gives_timestamps:
             fields = (*fields, Field(TIMESTAMP, TIMESTAMP_TYPE))
+        if self.by_partition:
+            fields = (*fields, Field(WATERMARK, TIMESTAMP_TYPE))
         return RowType(fields, nullable=False)
 
     def then(self, step: Step) -> FunctionChain:
@@ -101,8 +112,7 @@ class FunctionChain:
     def __call__(self, rows: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
         """Tuples of the given columns to tuples of the results'."""
         types = [arrow_type(each.type) for each in self.given.row.fields]
-        if self.timed:
-            types.append(arrow_type(TIMESTAMP_TYPE))
+        types += [arrow_type(TIMESTAMP_TYPE)] * (self.timed + self.watermarked)
         given = list(rows)
         columns = list(zip(*given, strict=True)) if given else [()] * len(types)
         chain = self.opened(Task(0, 1))
@@ -133,7 +143,7 @@ class OpenChain:
         #: A function's result as the value that the next function gets.
         self._seen = [as_seen(step.made) if step is not last else None for step in chain.steps]
         self._needs_times = chain.gives_timestamps and any(
-            step.kind in ("process", "timestamps") for step in chain.steps
+            step.kind in ("process", "timestamps", "watermarks") for step in chain.steps
         )
 
     def _work(self, step: Step, task: Task) -> Callable[[ValueBatch, Step], None]:
@@ -161,6 +171,8 @@ class OpenChain:
                 return PresentCall(call)
             case "timestamps":
                 return TimestampsCall(call)
+            case "watermarks":
+                return WatermarksCall(call())
             case "repeat":
                 return Repeat(function)
         return CheckCall(call)
@@ -183,8 +195,11 @@ class OpenChain:
 
     def _made(self, columns: Sequence[pa.Array]) -> tuple[list[pa.Array], NDArray[np.int64]]:
         chain = self._chain
+        columns, present = (columns[:-1], columns[-1]) if chain.watermarked else (columns, None)
         given = columns[:-1] if chain.timed else columns
         rows = ValueBatch(chain.given, list(given), len(columns[0]))
+        if present is not None and rows.count:
+            (rows.watermark,) = _millis(present.slice(0, 1))
         if self._needs_times:
             rows.times = _millis(columns[-1]) if chain.timed else [None] * rows.count
         for step, work, seen in zip(chain.steps, self._works, self._seen, strict=True):
@@ -196,6 +211,8 @@ class OpenChain:
             made = rows.columns() if not chain.tags else self._outputs(rows)
             if rows.times is not None:
                 made.append(_timestamps(rows.times))
+            if rows.watermarks is not None:
+                made.append(_timestamps(rows.watermarks))
         except RecordError as error:
             raise of_row(error, origin) from error
         if rows.times is None and chain.timed:

@@ -8,7 +8,7 @@ from typing import Any
 from penstock.common import TypeInformation
 from penstock.datastream.output_tag import OutputTag
 
-_KINDS = ("map", "flat_map", "filter", "process", "present", "timestamps", "repeat", "check")
+_KINDS = ("map", "flat_map", "filter", "process", "present", "timestamps", "watermarks", "repeat", "check")
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,8 @@ class Step:
 
     ``map`` one value, ``flat_map`` any number, ``filter`` whether the value stays, ``process`` any number, with values
     of the side outputs ``tags`` among them, ``present`` one value, or None for none, ``timestamps`` the value's
-    timestamp, ``check`` nothing. With ``repeat`` the function is the number of times that each value comes.
+    timestamp, ``check`` nothing. With ``repeat`` the function is the number of times that each value comes, with
+    ``watermarks`` it makes a generator of watermarks.
 
     ``method`` is that of function objects; ``made`` the type of the results.
     """

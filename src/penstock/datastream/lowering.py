@@ -8,9 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 
 from penstock.common import TypeInformation
-from penstock.datastream.function_chain import OUTPUT, TIMESTAMP, TIMESTAMP_TYPE, FunctionChain, output_column
+from penstock.datastream.function_chain import (
+    OUTPUT,
+    TIMESTAMP,
+    TIMESTAMP_TYPE,
+    WATERMARK,
+    FunctionChain,
+    output_column,
+)
 from penstock.datastream.function_steps import Step
 from penstock.datastream.functions import Surroundings
 from penstock.datastream.output_tag import OutputTag
@@ -25,13 +33,14 @@ from penstock.datastream.transformations import (
     SqlMap,
     Steps,
     Transformation,
+    WatermarkStep,
     fold,
 )
 from penstock.errors import DefinitionError
-from penstock.plan.expressions import Call, ColumnRef, Literal, cast
-from penstock.plan.nodes import Filter, Item, MapRows, Node, Project, Scan, Sink, project, row_of
-from penstock.spi import Column, ColumnKind, TableDefinition, connectors, scan_spec, sink_spec
-from penstock.types import BOOLEAN, INT, RowType, TimestampType
+from penstock.plan.expressions import Call, ColumnRef, Expression, Literal, call, cast
+from penstock.plan.nodes import AssignWatermarks, Filter, Item, MapRows, Node, Project, Scan, Sink, project, row_of
+from penstock.spi import Column, ColumnKind, TableDefinition, Watermark, connectors, scan_spec, sink_spec
+from penstock.types import BOOLEAN, INT, IntervalType, RowType, TimestampType
 
 #: The column of timestamps in Kafka's tables.
 _METADATA = Column(TIMESTAMP, TIMESTAMP_TYPE, ColumnKind.METADATA, "timestamp")
@@ -39,12 +48,13 @@ _METADATA = Column(TIMESTAMP, TIMESTAMP_TYPE, ColumnKind.METADATA, "timestamp")
 
 @dataclass(frozen=True)
 class Branch:
-    """One of the nodes that give a stream's values. ``timed``: with a timestamp in the last column. ``free``: nothing
-    else takes the node's rows."""
+    """One of the nodes that give a stream's values. ``timed``: with a timestamp in the last column. ``watermarked``:
+    watermarks follow these. ``free``: nothing else takes the node's rows."""
 
     node: Node
     info: TypeInformation
     timed: bool
+    watermarked: bool = False
     free: bool = False
 
 
@@ -88,6 +98,8 @@ class _Lowering:
         self._times = times
         self._surroundings = surroundings
         self._timed = times is not TimeCharacteristic.ProcessingTime and any(map(_wants_times, steps.order))
+        #: Whether a function sees watermarks.
+        self._watermarked = self._timed and any(map(_sees_watermarks, steps.order))
         self._split: dict[int, list[Branch]] = {}
         found = fold(steps.sinks, self.branches)
         self._of = {id(step): branches for step, branches in zip(steps.sinks, found, strict=True)}
@@ -107,6 +119,8 @@ class _Lowering:
                     for each, branches in zip(steps, inputs, strict=True)
                     for branch in branches
                 ]
+            case WatermarkStep():
+                found = [self._assigned(step, branch) for branch in inputs[0]]
             case SqlFilter(condition=condition):
                 found = [
                     replace(each, node=Filter(each.node.schema, each.node, condition, uid=step.uid), free=False)
@@ -127,14 +141,43 @@ class _Lowering:
     def _source(self, step: SourceStep) -> Branch:
         timed = self._timed and self._times is TimeCharacteristic.EventTime and step.source.timestamps
         table = read_table(step, timed=timed)
+        if self._watermarked and table.watermark is None and step.source.timestamps:
+            table = replace(table, watermark=Watermark(lag=None))  # measured behind functions
         connector = table.options["connector"]
         spec = scan_spec(connectors.get(connector), table)
         branch = Branch(Scan(table.produced, table.name, connector, spec, uid=step.uid), step.source.read_info, timed)
+        if timed and table.watermark is not None and table.watermark.lag is not None:
+            branch = self._lagging(branch, table.watermark.lag)
         if self._timed and self._times is TimeCharacteristic.IngestionTime:
             branch = _ingested(branch)
         for each in step.steps:
             branch = self._called(step, each, branch)
         return branch
+
+    def _assigned(self, step: WatermarkStep, branch: Branch) -> Branch:
+        """The branch with the timestamps and watermarks of a strategy."""
+        strategy = step.strategy
+        if strategy.assigner is not None:
+            timestamps = Step("timestamps", strategy.assigner, branch.info, "extract_timestamp", step.name)
+            branch = self._called(step, timestamps, branch)
+        if not (self._watermarked and branch.timed):
+            return branch
+        if strategy.generator is not None:
+            generated = Step("watermarks", strategy.generator, branch.info, name=step.name)
+            chain = FunctionChain((generated,), branch.info, True, self._surroundings)
+            made = MapRows(chain.schema, branch.node, chain, uid=step.uid)
+            node = _assign(made, ColumnRef(WATERMARK, type=TIMESTAMP_TYPE))
+            return replace(branch, node=_without(node, WATERMARK), watermarked=True, free=False)
+        return branch if strategy.lag is None else self._lagging(branch, strategy.lag)
+
+    def _lagging(self, branch: Branch, lag: int) -> Branch:
+        """The branch with a watermark so many ms behind its timestamps, where that is wanted."""
+        if not self._watermarked:
+            return branch
+        behind = Literal(timedelta(milliseconds=lag), type=IntervalType(months=False, nullable=False))
+        moment = ColumnRef(TIMESTAMP, type=TIMESTAMP_TYPE)
+        node = _assign(branch.node, call("-", moment, behind, type=TIMESTAMP_TYPE))
+        return replace(branch, node=node, watermarked=True, free=False)
 
     def _called(self, step: Transformation, each: Step, branch: Branch) -> Branch:
         """The branch with a function called on its values, together with those before where that is possible."""
@@ -142,14 +185,16 @@ class _Lowering:
         if tags:
             each = replace(each, tags=tags)
         below = branch.node
-        if branch.free and not step.starts_chain and isinstance(below, MapRows):
-            before = below.rows
-            assert isinstance(before, FunctionChain)  # noqa: S101 - only those are free
+        watermarked = branch.watermarked and each.kind == "process"
+        before = below.rows if isinstance(below, MapRows) and branch.free and not step.starts_chain else None
+        if isinstance(before, FunctionChain) and (before.watermarked or not watermarked):
+            assert isinstance(below, MapRows)  # noqa: S101
             chain, below = before.then(each), below.input
         else:
-            chain = FunctionChain((each,), branch.info, branch.timed, self._surroundings)
+            chain = FunctionChain((each,), branch.info, branch.timed, self._surroundings, watermarked)
+            below = _with_watermark(below) if watermarked else below
         node = MapRows(chain.schema, below, chain, uid=step.uid)
-        made = Branch(node, each.made, chain.gives_timestamps)
+        made = Branch(node, each.made, chain.gives_timestamps, branch.watermarked)
         if tags:
             self._split.setdefault(id(step), []).append(made)
             return _picked(made, 0)
@@ -171,7 +216,7 @@ class _Lowering:
         if branch.timed and sink.writes_timestamps:
             table = replace(table, columns=(*table.columns, _METADATA))
         elif branch.timed:
-            node = _without_times(node)
+            node = _without(node, TIMESTAMP)
         connector = table.options["connector"]
         spec = sink_spec(connectors.get(connector), table)
         return Sink(table.written, node, table.name, connector, spec, uid=step.uid)
@@ -185,7 +230,13 @@ def _wants_times(step: Transformation) -> bool:
         steps = step.sink.steps(step.info)
     else:
         steps = step.steps if isinstance(step, FunctionStep | SourceStep) else ()
-    return any(each.kind in ("process", "timestamps") for each in steps)
+    assigns = isinstance(step, WatermarkStep) and step.strategy.assigner is not None
+    return assigns or any(each.kind == "process" for each in steps)
+
+
+def _sees_watermarks(step: Transformation) -> bool:
+    """Whether a function of a step sees watermarks."""
+    return isinstance(step, FunctionStep) and any(each.kind == "process" for each in step.steps)
 
 
 def _computed(branch: Branch, items: tuple[Item, ...], step: SqlMap) -> Branch:
@@ -202,8 +253,21 @@ def _ingested(branch: Branch) -> Branch:
     return replace(branch, node=Project(row_of(items), branch.node, items), timed=True)
 
 
-def _without_times(node: Node) -> Node:
-    return project(node, tuple(each for each in _items(node.schema) if each.name != TIMESTAMP))
+def _assign(node: Node, watermark: Expression) -> Node:
+    """The node with a watermark of the timestamps."""
+    return AssignWatermarks(node.schema, node, TIMESTAMP, watermark)
+
+
+def _with_watermark(node: Node) -> Node:
+    """The node with the present watermark as a last column."""
+    moment = ColumnRef(TIMESTAMP, type=TIMESTAMP_TYPE)
+    items = (*_items(node.schema), Item(WATERMARK, Call("CURRENT_WATERMARK", (moment,), type=TIMESTAMP_TYPE)))
+    return Project(row_of(items), node, items)
+
+
+def _without(node: Node, name: str) -> Node:
+    """The node without a column."""
+    return project(node, tuple(each for each in _items(node.schema) if each.name != name))
 
 
 def _picked(branch: Branch, number: int) -> Branch:
@@ -218,7 +282,7 @@ def _picked(branch: Branch, number: int) -> Branch:
     if branch.timed:
         items.append(Item(TIMESTAMP, ColumnRef(TIMESTAMP, type=TIMESTAMP_TYPE)))
     kept = Filter(node.schema, node, condition)
-    return Branch(Project(row_of(tuple(items)), kept, tuple(items)), branch.info, branch.timed)
+    return Branch(Project(row_of(tuple(items)), kept, tuple(items)), branch.info, branch.timed, branch.watermarked)
 
 
 def _items(row: RowType) -> tuple[Item, ...]:

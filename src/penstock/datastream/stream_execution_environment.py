@@ -28,7 +28,7 @@ from penstock.datastream.checkpoint_config import CheckpointConfig
 from penstock.datastream.checkpointing_mode import CheckpointingMode
 from penstock.datastream.connectors.base import Source
 from penstock.datastream.connectors.values import ValuesSource
-from penstock.datastream.data_stream import DataStream, DataStreamSink
+from penstock.datastream.data_stream import DataStream, DataStreamSink, assign_watermarks
 from penstock.datastream.execution_mode import RuntimeExecutionMode
 from penstock.datastream.execution_plan import plan_json
 from penstock.datastream.functions import Surroundings
@@ -303,16 +303,16 @@ class StreamExecutionEnvironment:
     ) -> DataStream:
         """The stream of ``source``. Raises DefinitionError with every problem of the source.
 
-        ``watermark_strategy`` makes watermarks of event time, which is the timestamp of each record in Kafka, and may
-        assign other timestamps.
+        ``watermark_strategy`` makes watermarks of event time, which is the timestamp of each record in Kafka or the one
+        that its assigner finds. Process functions see them.
         """
         expect(source, Source, "from_source", _SOURCES)
-        expect_strategy(watermark_strategy, "from_source")
+        strategy = expect_strategy(watermark_strategy, "from_source")
         _check_type(source, type_info, source_name)
         table = source.table(source_name)
-        if watermark_strategy.assigner is None:
-            table = replace(table, watermark=watermark_strategy.watermark)
-        return self._read(source, table, source_name).assign_timestamps_and_watermarks(watermark_strategy)
+        if source.timestamps or strategy.assigner is None:
+            table = replace(table, watermark=strategy.watermark)
+        return assign_watermarks(self._read(source, table, source_name), strategy)
 
     def add_source(
         self,
@@ -324,7 +324,7 @@ class StreamExecutionEnvironment:
         expect(source_func, Source, "add_source", _SOURCES)
         _check_type(source_func, type_info, source_name)
         stream = self._read(source_func, source_func.table(source_name), source_name)
-        return stream.assign_timestamps_and_watermarks(source_func.strategy)
+        return assign_watermarks(stream, source_func.strategy)
 
     def from_collection(self, collection: Iterable[Any], type_info: TypeInformation | None = None) -> DataStream:
         """A stream of these values, which ends with the last one. Without ``type_info`` they are pickled values of any

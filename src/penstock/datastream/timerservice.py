@@ -13,15 +13,19 @@ _NO_WATERMARK = -(2**63)
 
 
 class TimerService:
-    """Tells the time. Timers, which belong to keyed streams, are refused."""
+    """Tells the time. Timers, which belong to keyed streams, are refused. ``watermark`` is the present one, in ms since
+    1970, if there is one."""
+
+    def __init__(self, watermark: int | None = None):
+        self._watermark = _NO_WATERMARK if watermark is None else watermark
 
     def current_processing_time(self) -> int:
         """The machine's time, in ms since 1970."""
         return now_ms()
 
     def current_watermark(self) -> int:
-        """The smallest number, as before the first watermark in Flink: watermarks do not reach functions."""
-        return _NO_WATERMARK
+        """The watermark when the batch was planned, in ms since 1970; the smallest number before the first one."""
+        return self._watermark
 
     def register_processing_time_timer(self, timestamp: int) -> None:
         """Raises UnsupportedError."""

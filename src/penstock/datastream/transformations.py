@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from penstock.common import TypeInformation
+from penstock.common import TypeInformation, WatermarkStrategy
 from penstock.datastream.connectors.base import Sink, Source
 from penstock.datastream.function_steps import Step
 from penstock.datastream.output_tag import OutputTag
@@ -47,6 +47,13 @@ class FunctionStep(Transformation):
     """Calls a user-defined function. With two inputs there is one for each."""
 
     steps: tuple[Step, ...]
+
+
+@dataclass(eq=False, kw_only=True)
+class WatermarkStep(Transformation):
+    """Gives values the timestamps and the watermarks of a strategy."""
+
+    strategy: WatermarkStrategy
 
 
 @dataclass(eq=False, kw_only=True)

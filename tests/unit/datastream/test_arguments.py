@@ -68,7 +68,7 @@ def test_a_strategy_of_one_s_own_is_told_which_there_are(give: Callable[[Any], A
         "no_watermarks",
         "for_monotonous_timestamps",
         "for_bounded_out_of_orderness(Duration)",
-        "not supported",
+        "for_generator",
     ):
         assert name in str(raised.value)
     assert isinstance(raised.value, TypeError)

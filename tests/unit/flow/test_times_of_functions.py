@@ -5,16 +5,21 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from penstock.common import Types
+from penstock.common.watermark_strategy import TimestampAssigner, WatermarkGenerator, WatermarkOutput
+from penstock.datastream.function_chain import TIMESTAMP_TYPE, WATERMARK, FunctionChain
+from penstock.datastream.function_steps import Step
 from penstock.errors import UnsupportedError
 from penstock.flow.graph.planner import Planner
 from penstock.flow.kernels.session import Session
-from penstock.plan.nodes import AssignWatermarks, Job, MapRows, Node, scans
+from penstock.plan.expressions import ColumnRef
+from penstock.plan.nodes import AssignWatermarks, Item, Job, MapRows, Node, project, scans
 from penstock.plan.planning import plan_job
 from penstock.plan.walk import rewrite
 from tests.corpora import parsed
@@ -75,6 +80,65 @@ def test_windows_follow_the_times_that_a_function_gives(tmp_path: Path, owners: 
         closed += bool(found) and batch < 11
         if batch == 5:
             with_function.start()
+    assert closed > 2
+
+
+class Time(TimestampAssigner):
+    def extract_timestamp(self, value: Any, record_timestamp: int) -> int:
+        return (value[2] - datetime(1970, 1, 1)) // timedelta(milliseconds=1)
+
+
+class Newest(WatermarkGenerator):
+    """Two seconds behind the newest value, as the watermark of the table is."""
+
+    def __init__(self) -> None:
+        self.newest = 0
+
+    def on_event(self, event: Any, event_timestamp: int, output: WatermarkOutput) -> None:
+        self.newest = max(self.newest, event_timestamp)
+
+    def on_periodic_emit(self, output: WatermarkOutput) -> None:
+        output.emit_watermark(self.newest - 2000)
+
+
+class WithGenerator(Running):
+    """A query whose table's watermark is that of a generator in Python."""
+
+    def unplanned(self) -> Job:
+        job = super().unplanned()
+        return replace(job, sinks=rewrite(job.sinks, generated))
+
+
+def generated(node: Node) -> Node:
+    if not isinstance(node, AssignWatermarks):
+        return node
+    info = Types.ROW_NAMED(["k", "n", "ts"], [Types.STRING(), Types.INT(), Types.SQL_TIMESTAMP()])
+    steps = Step("timestamps", Time(), info, "extract_timestamp"), Step("watermarks", Newest, info)
+    chain = FunctionChain(steps, info)
+    made = MapRows(chain.schema, node.input, chain)
+    assigned = AssignWatermarks(made.schema, made, "ts", ColumnRef(WATERMARK, type=TIMESTAMP_TYPE))
+    return project(
+        assigned, tuple(Item(each.name, ColumnRef(each.name, type=each.type)) for each in node.schema.fields)
+    )
+
+
+@pytest.mark.parametrize("owners", [1, 3])
+def test_windows_follow_the_watermarks_of_a_generator(tmp_path: Path, owners: int):
+    """Each partition has its own, also where a batch of a task has rows of several."""
+    with_generator, of_table = (make(QUERY, str(tmp_path / make.__name__)) for make in (WithGenerator, Running))
+    numbers, closed = random.Random(1), 0
+    for batch in range(12):
+        tasks = [
+            [("ab"[numbers.randrange(2)], numbers.randrange(9), 1000 * (2 * batch + numbers.randrange(6)))
+             for _ in range(numbers.randrange(6))]
+            for _ in range(2)
+        ]  # fmt: skip
+        found, expected = (
+            each.run(tasks, owners, partitions=(0, 1, 0), ended=batch == 11) for each in (with_generator, of_table)
+        )
+        assert sorted(found) == sorted(expected)
+        assert with_generator.late == of_table.late
+        closed += bool(found) and batch < 11
     assert closed > 2
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from itertools import pairwise
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -13,11 +14,13 @@ from numpy.typing import NDArray
 from penstock.errors import RecordError
 from penstock.plan.functions import BatchFunction, OpenFunction
 from penstock.plan.nodes import MapRows
-from penstock.spi import Task, located
+from penstock.spi import HIDDEN, Task, located
 from penstock.types import arrow_schema
 from penstock.types.arrow import python_values
 
 _RowFunction = Callable[[Iterator[tuple[Any, ...]]], Iterator[tuple[Any, ...]]]
+#: The columns that a function has made, and the number of the row that each row came from, in ascending order.
+FunctionRows: TypeAlias = tuple[Sequence[pa.Array], NDArray[np.int64]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,25 +43,38 @@ class FunctionStage:
         """The call of a node."""
         return cls(node.rows, node.input.schema.names, arrow_schema(node.schema))
 
+    @property
+    def by_partition(self) -> bool:
+        """Whether each partition of the source has a function of its own in a task."""
+        return getattr(self.function, "by_partition", False)
+
     def opened(self, task: Task) -> OpenFunction:
         """The function for ``task``."""
         if isinstance(self.function, BatchFunction):
             return self.function.opened(task)
         return RowByRow(self.function, self.schema)
 
-    def batch(self, function: OpenFunction, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The result for one batch. Raises RecordError for a row that cannot be computed, with the number of its
-        partition and its offset if the batch has them, and without a topic."""
-        carried = [name for name in batch.schema.names if name not in self.given]
+    def call(self, function: OpenFunction, batch: pa.RecordBatch) -> FunctionRows:
+        """What the function makes of a batch. Raises RecordError for a row that cannot be computed, with the number of
+        its partition and its offset if the batch has them, and without a topic."""
         try:
-            arrays, origin = function([batch.column(name) for name in self.given])
+            return function([batch.column(name) for name in self.given])
         except RecordError as error:
             if error.topic or error.offset < 0:
                 raise
             raise located(error, batch, error.offset) from error
+
+    def append_others(self, batch: pa.RecordBatch, found: FunctionRows) -> pa.RecordBatch:
+        """What the function has made of a batch, with the other columns of that."""
+        arrays, origin = found
+        carried = [name for name in batch.schema.names if name not in self.given]
         every = len(origin) == batch.num_rows and bool((origin == np.arange(batch.num_rows)).all())
         taken = [batch.column(name) if every else batch.column(name).take(pa.array(origin)) for name in carried]
         return pa.RecordBatch.from_arrays([*arrays, *taken], names=[*self.schema.names, *carried])
+
+    def batch(self, function: OpenFunction, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The result for one batch. Raises as :meth:`call`."""
+        return self.append_others(batch, self.call(function, batch))
 
 
 class BatchTransform(Protocol):
@@ -83,8 +99,9 @@ class TaskFunctions:
 
     def __init__(self, task: Task):
         self._task = task
-        self._opened: dict[int, OpenFunction] = {}
-        self._results: dict[int, pa.RecordBatch] = {}
+        #: By the number of the call and, where each partition has its own function, that of the partition.
+        self._opened: dict[tuple[int, int], OpenFunction] = {}
+        self._results: dict[int, FunctionRows] = {}
 
     def __enter__(self) -> TaskFunctions:
         return self
@@ -101,10 +118,33 @@ class TaskFunctions:
         """The result of a call, which is made once for the paths that share it. Raises as
         :meth:`FunctionStage.batch`."""
         if call.number not in self._results:
-            if call.number not in self._opened:
-                self._opened[call.number] = call.stage.opened(self._task)
-            self._results[call.number] = call.stage.batch(self._opened[call.number], given)
-        return self._results[call.number]
+            self._results[call.number] = self._call(call, given)
+        return call.stage.append_others(given, self._results[call.number])
+
+    def _call(self, call: FunctionCall, given: pa.RecordBatch) -> FunctionRows:
+        """What a function makes of rows; those of each partition by themselves, where each has its own function."""
+        if not call.stage.by_partition or not given.num_rows:
+            return call.stage.call(self._open(call, 0), given)
+        partitions = given.column(HIDDEN.names[0]).to_numpy()
+        order = np.argsort(partitions, kind="stable")
+        bounds = [*np.flatnonzero(np.diff(partitions[order], prepend=-1)), len(order)]
+        if len(bounds) == 2:
+            return call.stage.call(self._open(call, int(partitions[0])), given)
+        columns, origins = [], []
+        for first, end in pairwise(bounds):
+            rows = order[first:end]
+            arrays, origin = call.stage.call(self._open(call, int(partitions[rows[0]])), given.take(pa.array(rows)))
+            columns.append(arrays)
+            origins.append(rows[origin])
+        origin = np.concatenate(origins)
+        again = np.argsort(origin, kind="stable")
+        return [pa.concat_arrays(each).take(pa.array(again)) for each in zip(*columns, strict=True)], origin[again]
+
+    def _open(self, call: FunctionCall, partition: int) -> OpenFunction:
+        key = call.number, partition
+        if key not in self._opened:
+            self._opened[key] = call.stage.opened(self._task)
+        return self._opened[key]
 
 
 @dataclass(frozen=True)

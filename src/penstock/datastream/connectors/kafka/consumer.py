@@ -93,8 +93,7 @@ class FlinkKafkaConsumerBase(Source):
 
     def table(self, name: str) -> TableDefinition:
         """The table that is read. Raises OptionsError when properties are missing."""
-        watermark = self.strategy.watermark if self.strategy.assigner is None else None
-        return replace(self._source().table(name), watermark=watermark)
+        return replace(self._source().table(name), watermark=self.strategy.watermark)
 
     def steps(self) -> tuple[Step, ...]:
         """The functions that make values of the rows."""
