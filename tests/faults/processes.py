@@ -123,9 +123,10 @@ class JobProcess:
 
     def programs(self) -> list[str]:
         """What these run, by the names of the files."""
-        return [program for _, program in self._programs()]
+        return [program for _, program in self.programs_by_pid()]
 
-    def _programs(self) -> list[tuple[int, str]]:
+    def programs_by_pid(self) -> list[tuple[int, str]]:
+        """The number of each of these processes, and what it runs."""
         found = []
         for pid in self.processes():
             with suppress(OSError):
@@ -161,7 +162,7 @@ class JobProcess:
         """Kill the driver's JVM alone, and return when it is gone; Python finds out by itself."""
 
         def gone() -> bool:
-            found = [pid for pid, program in self._programs() if program == "java"]
+            found = [pid for pid, program in self.programs_by_pid() if program == "java"]
             for pid in found:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
