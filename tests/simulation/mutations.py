@@ -78,7 +78,7 @@ def _progress_ignored() -> Sequence[Patch]:
 
 def _settle_skipped() -> Sequence[Patch]:
     """A commit without an answer is taken for done."""
-    return [(KafkaCommitter, "_settled", lambda *_: True)]
+    return [(KafkaCommitter, "_find_outcome", lambda *_: True)]
 
 
 def _settle_taken_for_aborted() -> Sequence[Patch]:
@@ -217,12 +217,12 @@ def _partition_of_today() -> Sequence[Patch]:
 
 def _partition_of_another_topic() -> Sequence[Patch]:
     """The number of partitions that is kept is that of a topic which is no more."""
-    change = KafkaCommitter._changed
+    change = KafkaCommitter._replace_identity
 
     def changed(self: Any, before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
         return change(self, before, {**after, "progress_partitions": before["progress_partitions"]})
 
-    return [(KafkaCommitter, "_changed", changed)]
+    return [(KafkaCommitter, "_replace_identity", changed)]
 
 
 def _adopts_over_progress() -> Sequence[Patch]:

@@ -578,7 +578,7 @@ def test_an_attempt_copies_no_rows_before_it_knows_how_a_commit_without_an_answe
     tasks = Tasks(after=cancelled)
     committer = opened(db, tasks)
     lost = lose_an_answer(db, monkeypatch)
-    original, failed = PostgresCommitter._owned, []
+    original, failed = PostgresCommitter._lock_row, []
 
     def owned(self, transaction):
         if lost and not (back and failed):
@@ -586,7 +586,7 @@ def test_an_attempt_copies_no_rows_before_it_knows_how_a_commit_without_an_answe
             raise DatabaseUnavailableError("the network is down")
         return original(self, transaction)
 
-    monkeypatch.setattr(PostgresCommitter, "_owned", owned)
+    monkeypatch.setattr(PostgresCommitter, "_lock_row", owned)
     if back:
         assert committer.publish(batch(0), [1]).record_count == 1
     else:
@@ -652,7 +652,7 @@ def test_a_former_owner_is_fenced_wherever_it_is(db, table):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("step", ["_owned", "_commit"])
+@pytest.mark.parametrize("step", ["_lock_row", "_commit"])
 @pytest.mark.rule("fence, claim, then read")
 def test_a_new_owner_waits_for_a_commit_that_is_under_way(db, table, monkeypatch, step):
     """From the moment that a run has found itself to be the owner; the new run must see how its transaction ends."""

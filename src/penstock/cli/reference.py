@@ -131,11 +131,11 @@ def _functions() -> Iterator[str]:
     for group, functions in catalogue().items():
         yield from (f"## {group}", "")
         yield from _table(
-            ("Function", "Here"), [(_code(each.syntax), _here(each)) for each in functions if each.syntax]
+            ("Function", "Here"), [(_code(each.syntax), _describe_support(each)) for each in functions if each.syntax]
         )
 
 
-def _here(entry: Entry) -> str:
+def _describe_support(entry: Entry) -> str:
     if isinstance(entry, Missing):
         return f"refused: {entry.reason}"
     return f"yes; {entry.note}" if entry.note else "yes"
@@ -285,19 +285,19 @@ def _find_shared(declared: Mapping[str, Sequence[Option]]) -> list[Option]:
 
 def _options(options: Iterable[Option], prefix: str = "") -> Iterator[str]:
     rows = [
-        (_code(prefix + each.key), _code(each.codec.name), _default(each), _meaning(each, prefix)) for each in options
+        (_code(prefix + each.key), _code(each.codec.name), _describe_default(each), _describe_option(each, prefix)) for each in options
     ]
     yield from _table(("Option", "Type", "Default", "Meaning"), rows)
 
 
-def _default(option: Option) -> str:
+def _describe_default(option: Option) -> str:
     if option.required:
         return "**required**"
-    return _prose(option.shown_default) if option.default_text else _code(option.shown_default)
+    return _escape_tags(option.shown_default) if option.default_text else _code(option.shown_default)
 
 
-def _meaning(option: Option, prefix: str) -> str:
-    parts = [_prose(option.doc)]
+def _describe_option(option: Option, prefix: str) -> str:
+    parts = [_escape_tags(option.doc)]
     if option.codec.values and option.codec.values != ("true", "false"):
         parts.append(f"One of {', '.join(map(_code, option.codec.values))}.")
     if option.example:
@@ -317,7 +317,7 @@ def _doc(of: object) -> str:
     return " ".join((of.__doc__ or "").split())
 
 
-def _prose(text: str) -> str:
+def _escape_tags(text: str) -> str:
     """Text in which ``<table>`` is not a tag, unless it is in backticks."""
     return re.sub(r"`[^`]*`|<", lambda found: "\\<" if found[0] == "<" else found[0], text)
 

@@ -36,26 +36,26 @@ def _run(arguments: argparse.Namespace) -> int:
 
     found = job_state(open_checkpoint(arguments))
     if arguments.uid is None:
-        _overview(found, arguments.format)
+        _print_overview(found, arguments.format)
         return 0
     step = next((each for each in found.steps if each.uid == arguments.uid), None)
     if step is None:
-        raise _unknown("step", arguments.uid, "--uid", [each.uid for each in found.steps])
+        raise _unknown_name_error("step", arguments.uid, "--uid", [each.uid for each in found.steps])
     names = [each.name for each in step.tables]
     name = arguments.table or names[0]
     if name not in names:
-        raise _unknown("table", name, "--table", names)
+        raise _unknown_name_error("table", name, "--table", names)
     columns, rows = found.rows(step.uid, name)
-    _write(columns, islice(rows, max(0, arguments.limit)), arguments.format)
+    _print_rows(columns, islice(rows, max(0, arguments.limit)), arguments.format)
     return 0
 
 
-def _unknown(kind: str, name: str, where: str, known: Sequence[str]) -> DefinitionError:
+def _unknown_name_error(kind: str, name: str, where: str, known: Sequence[str]) -> DefinitionError:
     hint = f"there are {', '.join(map(repr, known))}" if known else "the job keeps no state"
     return DefinitionError((Problem(f"the state has no {kind} '{name}'", where=where, hint=hint),))
 
 
-def _overview(found: JobState, form: str) -> None:
+def _print_overview(found: JobState, form: str) -> None:
     titles = ("step", "table", "key", "keys", "rows", "bytes", "segments", "oldest", "watermark", "late rows")
     now = now_ms()
     if form != "table":
@@ -64,7 +64,7 @@ def _overview(found: JobState, form: str) -> None:
             for step in found.steps
             for number in range(len(step.tables))
         )
-        _write(titles, figures, form)
+        _print_rows(titles, figures, form)
         return
     print(f"job '{found.job}', after batch {found.batch}")
     if not found.steps:
@@ -92,7 +92,7 @@ def _figures(step: StepState, number: int) -> tuple[str, str, int, int, int, int
     return each.name, ", ".join(each.key), each.keys, held.rows, held.bytes, held.segments, each.oldest_ms
 
 
-def _write(titles: Sequence[str], rows: Iterable[Sequence[Any]], form: str) -> None:
+def _print_rows(titles: Sequence[str], rows: Iterable[Sequence[Any]], form: str) -> None:
     if form == "table":
         print(table(titles, [[_text(value) for value in row] for row in rows]))
     elif form == "json":

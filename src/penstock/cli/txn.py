@@ -79,11 +79,11 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 @contextmanager
 def _connect(args: argparse.Namespace) -> Iterator[Session]:
     with closing(Session(client_config(args))) as session:
-        session.brokers(_patience(session))
+        session.brokers(_connect_deadline(session))
         yield session
 
 
-def _patience(session: Session) -> Deadline:
+def _connect_deadline(session: Session) -> Deadline:
     return session.deadline(min(_PATIENCE_MS, session.config.default_api_timeout_ms))
 
 
@@ -94,8 +94,8 @@ def _list(args: argparse.Namespace) -> int:
     prefix = args.prefix or ""
     with _connect(args) as session:
         shown = transactions(session, prefix, ended=args.all)
-        _warn_of_unseen(session, prefix, bool(shown))
-        known, people = _owners(session, shown, args)
+        _warn_about_unseen(session, prefix, bool(shown))
+        known, people = _find_owners(session, shown, args)
         held = [
             each
             for each in held_back(session)
@@ -128,7 +128,7 @@ _TITLES = ("TRANSACTIONAL ID", "STATE", "AGE", "TIMEOUT", "PRODUCER", "EPOCH", "
 _HELD_TITLES = ("PARTITION", "FROM OFFSET", "RECORDS", "HELD BACK BY", "SINCE")
 
 
-def _warn_of_unseen(session: Session, prefix: str, any_seen: bool) -> None:
+def _warn_about_unseen(session: Session, prefix: str, any_seen: bool) -> None:
     """Warns when open transactions may be missing from a list. Raises KafkaError when no id is listed at all."""
     unseen = blind_spot(session, prefix)
     if unseen and not any_seen and not transactions(session, prefix, ended=True):
@@ -139,7 +139,7 @@ def _warn_of_unseen(session: Session, prefix: str, any_seen: bool) -> None:
 
 def _warn_about_lost(lost: Sequence[TopicPartition]) -> None:
     if lost:
-        _warn(f"these partitions are left out, because they have no leader: {_partitions(lost)}")
+        _warn(f"these partitions are left out, because they have no leader: {_format_partitions(lost)}")
 
 
 def _table(shown: Iterable[TransactionDescription], people: Mapping[str, _Owner]) -> str:
@@ -153,7 +153,7 @@ def _table(shown: Iterable[TransactionDescription], people: Mapping[str, _Owner]
                 span(each.timeout_ms),
                 str(each.producer_id),
                 str(each.epoch),
-                _partitions(each.partitions) or "-",
+                _format_partitions(each.partitions) or "-",
                 people[each.transactional_id].short,
             )
             for each in shown
@@ -176,11 +176,11 @@ def _held_rows(held: Iterable[HeldBack], doubt: str) -> Iterator[Sequence[str]]:
                 since = moment(holder.transaction.started_ms)
             else:
                 since = f"last record of {moment(holder.last_timestamp)}"
-            yield partition, offset, records, _who(holder, doubt), since
+            yield partition, offset, records, _describe_holder(holder, doubt), since
             partition = ""
 
 
-def _who(holder: Holder, doubt: str) -> str:
+def _describe_holder(holder: Holder, doubt: str) -> str:
     if not holder.hanging:
         return holder.transactional_id
     producer = f"producer {holder.producer_id}, epoch {holder.epoch}"
@@ -197,7 +197,7 @@ def _who(holder: Holder, doubt: str) -> str:
 def _describe(args: argparse.Namespace) -> int:
     with _connect(args) as session:
         chosen = _find_transactions(session, args, ended=True)
-        known, people = _owners(session, chosen, args)
+        known, people = _find_owners(session, chosen, args)
         held = held_back(session)
         _warn_about_lost(without_leader(session))
         for number, each in enumerate(chosen):
@@ -211,7 +211,7 @@ def _describe(args: argparse.Namespace) -> int:
                 ("producer", f"id {each.producer_id}, epoch {each.epoch}"),
                 ("coordinator", f"node {node}, {session.address(node)}"),
                 *_times(each),
-                ("partitions", _partitions(each.partitions) or "none"),
+                ("partitions", _format_partitions(each.partitions) or "none"),
                 ("owner", people[each.transactional_id].long),
                 ("last progress", known.unknown or str(progress or f"none in topic '{args.progress_topic}'")),
                 *(("holds back", text) for text in _holds_back(each, held)),
@@ -257,7 +257,7 @@ def _abort(args: argparse.Namespace) -> int:
 
 def _abort_ids(session: Session, args: argparse.Namespace) -> int:
     chosen = _find_transactions(session, args, ended=False)
-    _, people = _owners(session, chosen, args)
+    _, people = _find_owners(session, chosen, args)
     doomed = [each for each in chosen if args.force or not people[each.transactional_id].obstacle]
     if chosen:
         print(_table(chosen, people))
@@ -353,7 +353,7 @@ def _find_transactions(session: Session, args: argparse.Namespace, *, ended: boo
         raise OptionsError((Problem("name transactional ids, or give --prefix P, and not both", hint=hint),))
     if args.prefix is not None:
         found = transactions(session, args.prefix, ended=ended)
-        _warn_of_unseen(session, args.prefix, bool(found))
+        _warn_about_unseen(session, args.prefix, bool(found))
         return found
     found = []
     for name in dict.fromkeys(args.ids):
@@ -379,16 +379,16 @@ class _Owner:
     obstacle: str
 
 
-def _owners(
+def _find_owners(
     session: Session, chosen: Iterable[TransactionDescription], args: argparse.Namespace
 ) -> tuple[Owners, dict[str, _Owner]]:
     """What the progress topic says about transactional ids, and the owner of each."""
     ids = [each.transactional_id for each in chosen]
-    known = owners(session, ids, args.progress_topic, deadline=_patience(session))
-    return known, {each: _owner(known.progress_of(each).latest_claim, known, args.progress_topic) for each in ids}
+    known = owners(session, ids, args.progress_topic, deadline=_connect_deadline(session))
+    return known, {each: _find_owner(known.progress_of(each).latest_claim, known, args.progress_topic) for each in ids}
 
 
-def _owner(claim: Claim | None, known: Owners, progress_topic: str) -> _Owner:
+def _find_owner(claim: Claim | None, known: Owners, progress_topic: str) -> _Owner:
     unless = "make sure that it does not run, then abort with --force"
     if claim is None:
         reason = known.unknown or f"no claim in topic '{progress_topic}'"
@@ -398,13 +398,13 @@ def _owner(claim: Claim | None, known: Owners, progress_topic: str) -> _Owner:
     if claim.host != socket.gethostname():
         obstacle = f"its owner may run on another host: {claim}; {unless}"
         return _Owner(short, f"{claim}; only that host can tell whether it runs", obstacle)
-    if _runs(claim):
+    if _is_running(claim):
         obstacle = f"its owner runs: {claim}; stop that, or fence it with --force"
         return _Owner(f"{short}, runs", f"{claim}, which runs", obstacle)
     return _Owner(f"{short}, gone", f"{claim}, which has ended", "")
 
 
-def _runs(claim: Claim) -> bool:
+def _is_running(claim: Claim) -> bool:
     """Whether the process that wrote a claim on this host still runs. Another process may have its number now."""
     process = Identity.from_pid(claim.pid)
     if process is None:
@@ -419,7 +419,7 @@ def _runs(claim: Claim) -> bool:
 # --- text ------------------------------------------------------------------------------------------------------
 
 
-def _partitions(tps: Iterable[TopicPartition]) -> str:
+def _format_partitions(tps: Iterable[TopicPartition]) -> str:
     """``orders 0-3, 5; audit 0``"""
     texts = []
     for topic, members in groupby(sorted(tps), lambda each: each[0]):

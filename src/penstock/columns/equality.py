@@ -140,11 +140,11 @@ def same_rows(left: Sequence[Column], left_rows: RowIndices, right: Sequence[Col
     same = np.ones(len(left_rows), np.bool_)
     if len(left_rows):
         for one, other in zip(left, right, strict=True):
-            same &= _same(plain(one), left_rows, plain(other), right_rows)
+            same &= _compare(plain(one), left_rows, plain(other), right_rows)
     return same
 
 
-def _same(left: pa.Array, left_rows: RowIndices, right: pa.Array, right_rows: RowIndices) -> Flags:
+def _compare(left: pa.Array, left_rows: RowIndices, right: pa.Array, right_rows: RowIndices) -> Flags:
     if pa.types.is_null(left.type):
         return np.ones(len(left_rows), np.bool_)
     same = _same_values(left, left_rows, right, right_rows)

@@ -20,7 +20,7 @@ START = np.uint64(0x51ED270B9F3A68CD)
 
 
 @inlined
-def _mixed(word: Word) -> Word:
+def _mix_bits(word: Word) -> Word:
     """A bijection of 64 bits in which each bit of the result depends on all bits of ``word``: the last steps of
     SplitMix64."""
     word = (word ^ (word >> np.uint64(30))) * _LEFT
@@ -29,16 +29,16 @@ def _mixed(word: Word) -> Word:
 
 
 @inlined
-def _folded(state: Word, word: Word) -> Word:
+def _fold_word(state: Word, word: Word) -> Word:
     """``state`` after one more word; for one state, different words give different results."""
-    return _mixed(((state << np.uint64(29)) | (state >> np.uint64(35))) * _STEP ^ word)
+    return _mix_bits(((state << np.uint64(29)) | (state >> np.uint64(35))) * _STEP ^ word)
 
 
 @compiled
 def fold_words(states: Vector, words: Vector) -> None:
     """Add one word to each of ``states``."""
     for row in range(len(states)):
-        states[row] = _folded(states[row], words[row])
+        states[row] = _fold_word(states[row], words[row])
 
 
 @compiled
@@ -46,16 +46,16 @@ def add_words(sums: Vector, seed: Word, words: Vector) -> None:
     """Mix one word with ``seed`` and add it to each of ``sums``, unless it is the hash of NULL."""
     for row in range(len(sums)):
         if words[row] != NULL_WORD:
-            sums[row] += _folded(seed, words[row])
+            sums[row] += _fold_word(seed, words[row])
 
 
 @compiled
 def fold_lists(offsets: Vector, words: Vector, out: Vector) -> None:
     """A word per list from the words of its elements, which are between its offsets."""
     for row in range(len(out)):
-        state = _folded(LIST_WORD, np.uint64(offsets[row + 1] - offsets[row]))
+        state = _fold_word(LIST_WORD, np.uint64(offsets[row + 1] - offsets[row]))
         for at in range(offsets[row], offsets[row + 1]):
-            state = _folded(state, words[at])
+            state = _fold_word(state, words[at])
         out[row] = state
 
 
@@ -64,7 +64,7 @@ def fold_bytes(data: Vector, offsets: Vector, out: Vector) -> None:
     """A word per string of bytes: its size, then eight bytes at a time, the last ones filled up with zeros."""
     for row in range(len(out)):
         at, end = np.int64(offsets[row]), np.int64(offsets[row + 1])
-        state = _mixed(_SEED + np.uint64(end - at))
+        state = _mix_bits(_SEED + np.uint64(end - at))
         while end - at >= 8:
             state = (state ^ eight_bytes(data, at)) * _STEP
             state ^= state >> np.uint64(32)
@@ -74,7 +74,7 @@ def fold_bytes(data: Vector, offsets: Vector, out: Vector) -> None:
             for pos in range(end - 1, at - 1, -1):
                 tail = tail << np.uint64(8) | np.uint64(data[pos])
             state = (state ^ tail) * _STEP
-        out[row] = _mixed(state)
+        out[row] = _mix_bits(state)
 
 
 @compiled

@@ -86,16 +86,16 @@ class Shape:
     @cached_property
     def padding(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """The nodes that get a null along with node ``n``: ``padded[starts[n]:starts[n + 1]]``."""
-        found = [list(self._padded(index)) for index in range(len(self.nodes))]
+        found = [list(self._find_padded_nodes(index)) for index in range(len(self.nodes))]
         starts = np.zeros(len(found) + 1, np.int64)
         starts[1:] = np.cumsum([len(each) for each in found])
         return np.array([node for each in found for node in each], np.int64), starts
 
-    def _padded(self, index: int) -> Iterator[int]:
+    def _find_padded_nodes(self, index: int) -> Iterator[int]:
         yield index
         if self.nodes[index].root == type_roots.ROW:
             for child in self.nodes[index].children:
-                yield from self._padded(child)
+                yield from self._find_padded_nodes(child)
 
 
 def _add(nodes: list[ColumnNode], name: str, data_type: DataType, repeated: bool) -> int:

@@ -47,14 +47,14 @@ def weighted_limb_sums(
         parts += [(word & np.uint64(_LOW)).view(np.int64), word.view(np.int64) >> 32]
     for at in range(1, len(parts) - 1, 2):
         parts[at] &= _LOW  # only the last part has a sign
-    return _carried([weighted_sums(index, part, weights, groups) for part in parts], groups)
+    return _carry([weighted_sums(index, part, weights, groups) for part in parts], groups)
 
 
 #: Decimals of up to this many digits fit in one word.
 _SHORT = 18
 
 
-def _carried(parts: list[npt.NDArray[np.int64]], rows: int) -> Limbs:
+def _carry(parts: list[npt.NDArray[np.int64]], rows: int) -> Limbs:
     """Limbs of 32 bits from parts that are larger."""
     limbs = np.empty((_LIMBS, rows), np.int64)
     carry = np.zeros(rows, np.int64)
@@ -68,7 +68,7 @@ def _carried(parts: list[npt.NDArray[np.int64]], rows: int) -> Limbs:
 
 def add_limbs(one: Limbs, other: Limbs) -> Limbs:
     """The sums of pairs of numbers."""
-    return _carried(list(one + other), one.shape[1])
+    return _carry(list(one + other), one.shape[1])
 
 
 def wide_column(limbs: Limbs, scale: int) -> pa.Array:
@@ -89,7 +89,7 @@ def quotients(limbs: Limbs, divisors: npt.NDArray[np.int64], shift: int) -> Limb
     """
     magnitude, negative = _magnitude(limbs)
     for _ in range(shift):
-        magnitude = _carried(list(magnitude * 10), limbs.shape[1])
+        magnitude = _carry(list(magnitude * 10), limbs.shape[1])
     result = np.zeros_like(magnitude)
     rest = np.zeros(limbs.shape[1], np.int64)
     for at in range(_LIMBS - 1, -1, -1):
@@ -98,21 +98,21 @@ def quotients(limbs: Limbs, divisors: npt.NDArray[np.int64], shift: int) -> Limb
             result[at] = result[at] << _HALF | rest // divisors
             rest %= divisors
     result[0] += rest * 2 >= divisors
-    return _negated(_carried(list(result), limbs.shape[1]), negative)
+    return _negate(_carry(list(result), limbs.shape[1]), negative)
 
 
 def _magnitude(limbs: Limbs) -> tuple[Limbs, Flags]:
     negative = limbs[-1] > _LOW >> 1
-    return _negated(limbs, negative), negative
+    return _negate(limbs, negative), negative
 
 
-def _negated(limbs: Limbs, which: Flags) -> Limbs:
+def _negate(limbs: Limbs, which: Flags) -> Limbs:
     """The numbers, some negated."""
     if not which.any():
         return limbs
     flipped = np.where(which, limbs ^ _LOW, limbs)
     flipped[0] += which
-    return _carried(list(flipped), limbs.shape[1])
+    return _carry(list(flipped), limbs.shape[1])
 
 
 def _fits(magnitude: Limbs, digits: int) -> Flags:

@@ -61,7 +61,7 @@ def deliver(batch: Batch, targets: Sequence[Committer], operators: Operators) ->
     """
     statuses = {number: each.commit_status(batch) for number, each in enumerate(targets) if each.keeps_state}
     left = [number for number, status in statuses.items() if not status.done]
-    bound = _agreed(batch, [each.state for each in statuses.values() if each.done], operators)
+    bound = _agree_on_state(batch, [each.state for each in statuses.values() if each.done], operators)
     repeating = [number for number in range(len(targets)) if number not in statuses]
     # Of a job without state: a former version, or another definition, has delivered the batch to each target by itself.
     apart = bound is None and len(left) < len(statuses)
@@ -95,7 +95,7 @@ def deliver(batch: Batch, targets: Sequence[Committer], operators: Operators) ->
 
 def _before(batch: Batch, statuses: Mapping[int, CommitStatus], operators: Operators) -> str:
     """The reference to the state before a batch that binds no attempt."""
-    found = _agreed(batch, [each.state for each in statuses.values()], operators)
+    found = _agree_on_state(batch, [each.state for each in statuses.values()], operators)
     if found is None and not operators.keeps_rows:
         return ""
     if found is None:
@@ -107,7 +107,7 @@ def _before(batch: Batch, statuses: Mapping[int, CommitStatus], operators: Opera
     return found
 
 
-def _agreed(batch: Batch, states: Sequence[str | None], operators: Operators) -> str | None:
+def _agree_on_state(batch: Batch, states: Sequence[str | None], operators: Operators) -> str | None:
     """The one reference among these; None if there is none. Without steps that keep state, an empty one tells
     nothing: targets of such a job may have committed without a reference."""
     found = sorted({each for each in states if each is not None and (each or operators.keeps_rows)})

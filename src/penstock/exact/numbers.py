@@ -64,7 +64,7 @@ def out_of_range(text: str, name: str) -> ValueError:
     return ValueError(f"{shown(text)} is out of the range of {name}")
 
 
-def _matched(text: str) -> re.Match[str]:
+def _match_number(text: str) -> re.Match[str]:
     match = _DOUBLE.fullmatch(java_trim(text))
     if match is None:
         raise ValueError(f"expected a number, not {shown(text)}")
@@ -73,7 +73,7 @@ def _matched(text: str) -> re.Match[str]:
 
 def parse_double(text: str) -> float:
     """The nearest double. Raises ValueError."""
-    match = _matched(text)
+    match = _match_number(text)
     sign = -1.0 if match["sign"] == "-" else 1.0
     if match["nan"]:
         return math.nan
@@ -96,10 +96,10 @@ def parse_float(text: str) -> float:
     if not math.isfinite(value) or value == 0.0:
         return value
     rounded = _single(value)
-    match = _matched(text)
+    match = _match_number(text)
     if rounded == value or not match["plain"]:
         return rounded
-    other = _neighbour(rounded, value)
+    other = _next_single(rounded, value)
     if math.isinf(rounded) or math.isinf(other) or (rounded + other) / 2 != value:
         return rounded
     exact = abs(Decimal(match["plain"]))
@@ -116,7 +116,7 @@ def _single(value: float) -> float:
         return math.copysign(math.inf, value)
 
 
-def _neighbour(single: float, value: float) -> float:
+def _next_single(single: float, value: float) -> float:
     """The next single-precision number from ``single`` in the direction of ``value``."""
     bits = struct.unpack("<i", struct.pack("<f", single))[0]
     step = 1 if abs(value) > abs(single) else -1

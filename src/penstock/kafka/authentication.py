@@ -31,7 +31,7 @@ class Authentication:
 
     def __init__(self, login: Login):
         self._login = login
-        self._prepare, self._hint = _prepared(login)
+        self._prepare, self._hint = _prepare_mechanism(login)
 
     async def __call__(self, connection: Any, timeout_at: float | None = None) -> None:
         """Log in on a new connection, or again on one whose session ends (KIP-368).
@@ -46,7 +46,7 @@ class Authentication:
             raise KafkaFault(fault_of(answer.error_code), f"{self._login.mechanism}; the listener offers {offered}")
         host = connection.transport.host
         waits = not isinstance(self._login, PasswordLogin)
-        mechanism = await _beside(connection.net, lambda: self._prepare(host)) if waits else self._prepare(host)
+        mechanism = await _run_in_thread(connection.net, lambda: self._prepare(host)) if waits else self._prepare(host)
         lifetime = 0
         while not mechanism.is_done():
             answer = await connection._send_request(
@@ -61,7 +61,7 @@ class Authentication:
         connection._reauth.session_updated(lifetime)
 
 
-async def _beside(net: Any, work: Callable[[], Any]) -> Any:
+async def _run_in_thread(net: Any, work: Callable[[], Any]) -> Any:
     """The result of ``work``, which runs in a separate thread, so that connections to other brokers do not wait."""
     result = Future()
 
@@ -90,7 +90,7 @@ class _Bearer(AbstractTokenProvider):  # type: ignore[misc]
         return self._extensions
 
 
-def _prepared(login: Login) -> tuple[Callable[[str], Any], str]:
+def _prepare_mechanism(login: Login) -> tuple[Callable[[str], Any], str]:
     """A function from a host to the login's mechanism, and a hint for when a broker refuses the login."""
     if isinstance(login, KerberosLogin):
         return Tickets(login).mechanism, "check sasl.kerberos.service.name, and the brokers' rules for principals"

@@ -202,7 +202,7 @@ class Fetcher:
                     return
                 time.sleep(max(0.0, min(waiting) - time.monotonic()))
                 continue
-            chunks = self._land()
+            chunks = self._receive()
             self._launch()  # before the caller processes these
             yield from chunks
 
@@ -305,7 +305,7 @@ class Fetcher:
 
     # --- answers ---
 
-    def _land(self) -> list[Chunk]:
+    def _receive(self) -> list[Chunk]:
         """Wait for the first answer and process it."""
         limit = self._session.config.request_timeout_ms / 1000 + 5
         wait_for([flight.answer for flight in self._flights.values()], limit, FIRST_COMPLETED)

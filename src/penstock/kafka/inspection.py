@@ -291,7 +291,7 @@ def abort_transaction(session: Session, transaction: TransactionDescription) -> 
     RetriableError if its end takes longer than ``default.api.timeout.ms``.
     """
     now = describe_transaction(session, transaction.transactional_id)
-    if now is None or _same(now) != _same(transaction):
+    if now is None or _identify(now) != _identify(transaction):
         raise KafkaError(
             f"the transaction of '{transaction.transactional_id}' was not aborted: it has ended meanwhile (now: "
             f"{now.state if now else 'unknown to the coordinator'}); list the transactions again"
@@ -304,7 +304,7 @@ def abort_transaction(session: Session, transaction: TransactionDescription) -> 
     return TransactionClient(session, now.transactional_id, now.timeout_ms).init()
 
 
-def _same(transaction: TransactionDescription) -> tuple[int, int, int]:
+def _identify(transaction: TransactionDescription) -> tuple[int, int, int]:
     return transaction.producer_id, transaction.epoch, transaction.started_ms
 
 

@@ -175,7 +175,7 @@ def read_login(properties: Mapping[str, str], sasl: bool) -> tuple[Login | None,
         return None, list(misfit.problems)
 
 
-def _misfit(reason: str, key: str = _JAAS, hint: str = "") -> OptionsError:
+def _login_error(reason: str, key: str = _JAAS, hint: str = "") -> OptionsError:
     return OptionsError((Problem(reason, key, hint=hint),))
 
 
@@ -188,10 +188,10 @@ def _module(values: Mapping[str, Any], mechanism: str, name: str, example: str) 
     try:
         found = login_module(values[_JAAS], example)
     except ValueError as malformed:
-        raise _misfit(str(malformed)) from None
+        raise _login_error(str(malformed)) from None
     if found.name != name:
         reason = f"login module {found.written} does not belong to {mechanism}: expected {example}"
-        raise _misfit(reason, hint="or set sasl.mechanism, whose default is GSSAPI")
+        raise _login_error(reason, hint="or set sasl.mechanism, whose default is GSSAPI")
     return found
 
 
@@ -200,10 +200,10 @@ def _password(mechanism: str, values: Mapping[str, Any]) -> Login:
     example = f'\'{_PACKAGE}.{package}.{name} required username="..." password="...";\''
     found = _module(values, mechanism, name, example)
     if found is None:
-        raise _misfit(f"is required with sasl.mechanism={mechanism}", hint=f"give it as {example}")
+        raise _login_error(f"is required with sasl.mechanism={mechanism}", hint=f"give it as {example}")
     for option in ("username", "password"):
         if option not in found.options:
-            raise _misfit(f"has no {option}: expected {example}")
+            raise _login_error(f"has no {option}: expected {example}")
     return PasswordLogin(mechanism, found.options["username"], found.options["password"])
 
 
@@ -211,7 +211,7 @@ _UNSECURED = "unsecuredLogin"
 _EXTENSION_NAME = re.compile(r"[A-Za-z]+")
 
 
-def _token(mechanism: str, values: Mapping[str, Any]) -> Login:
+def _read_token(mechanism: str, values: Mapping[str, Any]) -> Login:
     name = "OAuthBearerLoginModule"
     example = f"'{_PACKAGE}.oauthbearer.{name} required;' with or without options"
     found = _module(values, mechanism, name, example)
@@ -224,15 +224,15 @@ def _token(mechanism: str, values: Mapping[str, Any]) -> Login:
     elif url:
         source = _endpoint(url, options, values)
     elif any(key.startswith(_UNSECURED) for key in options):
-        source, prefix = _unsecured(options), f"{_UNSECURED}Extension_"
+        source, prefix = _read_unsecured(options), f"{_UNSECURED}Extension_"
     else:
         hint = 'for development, unsecuredLoginStringClaim_sub="..." in sasl.jaas.config makes tokens without signature'
-        raise _misfit("is required with sasl.mechanism=OAUTHBEARER", _ENDPOINT, hint)
+        raise _login_error("is required with sasl.mechanism=OAUTHBEARER", _ENDPOINT, hint)
     extensions = tuple((key.removeprefix(prefix), value) for key, value in options.items() if key.startswith(prefix))
     for key, value in extensions:
         # KIP-342: RFC 7628 sends extensions with the token, under any name but the token's own.
         if not _EXTENSION_NAME.fullmatch(key) or key == "auth" or not value.isprintable():
-            raise _misfit(f"{prefix}{key}: expected a name of letters, not 'auth', and printable text")
+            raise _login_error(f"{prefix}{key}: expected a name of letters, not 'auth', and printable text")
     return TokenLogin(source, extensions, values.get(_WINDOW, 0.8))
 
 
@@ -260,16 +260,16 @@ def _endpoint(url: str, options: Mapping[str, str], values: Mapping[str, Any]) -
     )
 
 
-def _unsecured(options: Mapping[str, str]) -> UnsecuredToken:
+def _read_unsecured(options: Mapping[str, str]) -> UnsecuredToken:
     """The token that Kafka's OAuthBearerUnsecuredLoginCallbackHandler makes with these options."""
     try:
         claims = tuple(_claims(options))
         lifetime = float(options.get(f"{_UNSECURED}LifetimeSeconds", "3600"))
     except ValueError:
-        raise _misfit(f"expected numbers in {_UNSECURED}NumberClaim_... and {_UNSECURED}LifetimeSeconds") from None
+        raise _login_error(f"expected numbers in {_UNSECURED}NumberClaim_... and {_UNSECURED}LifetimeSeconds") from None
     principal = options.get(f"{_UNSECURED}PrincipalClaimName", "sub")
     if principal not in dict(claims):
-        raise _misfit(f"has no {_UNSECURED}StringClaim_{principal}, the name to log in as")
+        raise _login_error(f"has no {_UNSECURED}StringClaim_{principal}, the name to log in as")
     return UnsecuredToken(claims, lifetime)
 
 
@@ -295,12 +295,12 @@ def _kerberos(mechanism: str, values: Mapping[str, Any]) -> Login:
     options = found.options if found else {"useTicketCache": "true"}
     service = values.get("sasl.kerberos.service.name") or options.get("serviceName") or "kafka"
     if options.get("serviceName", service) != service:
-        raise _misfit("its serviceName differs from sasl.kerberos.service.name", hint="keep one of the two")
+        raise _login_error("its serviceName differs from sasl.kerberos.service.name", hint="keep one of the two")
     keytab, cache = (options.get(key, "").lower() == "true" for key in ("useKeyTab", "useTicketCache"))
     if not keytab and not cache:
-        raise _misfit(f"a job cannot ask for a password: expected {example}")
+        raise _login_error(f"a job cannot ask for a password: expected {example}")
     if keytab and not (options.get("keyTab") and options.get("principal")):
-        raise _misfit("useKeyTab=true needs keyTab and principal")
+        raise _login_error("useKeyTab=true needs keyTab and principal")
     return KerberosLogin(
         service,
         options.get("principal"),
@@ -311,6 +311,6 @@ def _kerberos(mechanism: str, values: Mapping[str, Any]) -> Login:
 
 _LOGINS: Mapping[str, Callable[[str, Mapping[str, Any]], Login]] = {
     **dict.fromkeys(MECHANISMS, _password),
-    "OAUTHBEARER": _token,
+    "OAUTHBEARER": _read_token,
     "GSSAPI": _kerberos,
 }

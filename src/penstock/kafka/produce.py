@@ -269,7 +269,7 @@ class Producer:
         with self._remembering():
             if can_send:  # else it is sent after the answers to what is under way
                 self._send()
-            while self._land(0.0):
+            while self._receive(0.0):
                 self._send()
             while self._bytes > self._session.config.buffer_memory and self._open:
                 self._step(None)
@@ -353,7 +353,7 @@ class Producer:
         alarms = [lane.not_before for lane in self._queued.values() if lane.not_before > now]
         alarms += [deadline.at] if deadline else []
         wait = min(alarms, default=now + 1.0) - now
-        self._land(min(1.0, max(0.001, wait)))
+        self._receive(min(1.0, max(0.001, wait)))
 
     def _send(self) -> None:
         """Requests to every broker, each with at most one batch of a partition, as far as the windows allow."""
@@ -383,7 +383,7 @@ class Producer:
         for lane in self._queued.values():
             # A partition with a failed batch waits for the answers to all of its batches under way (rule "one writer
             # per partition").
-            if lane.failed or len(lane.under_way) >= self._window_of(lane):
+            if lane.failed or len(lane.under_way) >= self._batch_window(lane):
                 continue
             batch = lane.waiting[0]
             if batch.expires <= now:
@@ -413,7 +413,7 @@ class Producer:
         limit = self._session.config.max_in_flight_requests_per_connection
         return node is None or self._flights.get(node, 0) < limit
 
-    def _window_of(self, lane: _Lane) -> int:
+    def _batch_window(self, lane: _Lane) -> int:
         """The number of batches of a partition that may be unacknowledged.
 
         A broker that does not know our producer id accepts any sequence as the first. If a leader under election
@@ -481,7 +481,7 @@ class Producer:
 
     # --- answers ---
 
-    def _land(self, seconds: float) -> bool:
+    def _receive(self, seconds: float) -> bool:
         """Wait for one answer and process it; False if none came."""
         try:
             flight = self._landed.get(seconds > 0, seconds or None)
@@ -542,7 +542,7 @@ class Producer:
             lane.last_fault, lane.last_detail = fault, detail
             self._lease.spoilt = True
         else:
-            raise self._refused(lane, batch, fault, detail)
+            raise self._delivery_error(lane, batch, fault, detail)
         if lane.failed and not lane.under_way:
             lane.waiting.extendleft(sorted(lane.failed, key=lambda each: -each.ordinal))
             lane.failed.clear()
@@ -566,7 +566,7 @@ class Producer:
             for batch in lane.waiting:
                 self._stamp(lane.tp, batch)
 
-    def _refused(self, lane: _Lane, batch: _Batch, fault: Fault, detail: str) -> PenstockError:
+    def _delivery_error(self, lane: _Lane, batch: _Batch, fault: Fault, detail: str) -> PenstockError:
         label = f"writing {batch.records} records ({len(batch.data)} bytes) to {lane.name}"
         if fault.action is Action.OUTCOME:
             return StaleEpochError(f"{label}: {fault.name}")

@@ -132,7 +132,7 @@ def batch_headers(raw: Raw, *, where: str = "") -> Heads:
     """
     data = _bytes(raw)
     try:
-        heads = _walk(data)
+        heads = _read_heads(data)
         _check_crcs(data, heads)
         _read_control_types(data, heads)
     except KafkaError as error:
@@ -165,7 +165,7 @@ def scan(
     """
     data = _bytes(raw)
     try:
-        heads = _walk(data)
+        heads = _read_heads(data)
         complete = heads.size
         heads = heads[heads["base_offset"] < end_offset]
         if check_crcs:
@@ -173,7 +173,7 @@ def scan(
         dropped = np.zeros(heads.size, np.bool_)
         if aborted:
             _read_control_types(data, heads)
-            dropped = _aborted(heads, aborted)
+            dropped = _mark_aborted(heads, aborted)
         wanted = ~heads["is_control"] & ~dropped & (heads["last_offset"] >= start_offset)
         chosen = heads[wanted]
         opened = _open(data, chosen, max_bytes)
@@ -212,11 +212,11 @@ def _at(where: str, error: KafkaError) -> KafkaError:
     )
 
 
-def _malformed(base_offset: int, reason: str) -> KafkaError:
+def _malformed_error(base_offset: int, reason: str) -> KafkaError:
     return KafkaError(f"the record batch at base offset {base_offset} is malformed: {reason}")
 
 
-def _walk(data: Bytes) -> Heads:
+def _read_heads(data: Bytes) -> Heads:
     """The headers of all complete batches."""
     view = data.data
     rows: list[tuple[Any, ...]] = []
@@ -229,9 +229,9 @@ def _walk(data: Bytes) -> Heads:
             hint = "brokers write v2 since 0.11: set message.format.version there, and write the old records again"
             raise UnsupportedError((Problem(reason, hint=hint),))
         if magic != 2:
-            raise _malformed(base, f"its magic is {magic}, not 2")
+            raise _malformed_error(base, f"its magic is {magic}, not 2")
         if length < _HEAD.size - _LENGTH.size:
-            raise _malformed(base, f"its length is {length} bytes, less than its header")
+            raise _malformed_error(base, f"its length is {length} bytes, less than its header")
         size = _LENGTH.size + length
         if position + size > data.size:
             break
@@ -240,11 +240,11 @@ def _walk(data: Bytes) -> Heads:
             producer_id, producer_epoch, base_sequence, count,
         ) = _HEAD.unpack_from(view, position)  # fmt: skip
         if base < expected:
-            raise _malformed(base, f"expected offset {expected} or a later one")
+            raise _malformed_error(base, f"expected offset {expected} or a later one")
         if last_delta < 0 or base + last_delta >= _NO_LIMIT:
-            raise _malformed(base, f"its last offset is {base} + {last_delta}")
+            raise _malformed_error(base, f"its last offset is {base} + {last_delta}")
         if count < 0:
-            raise _malformed(base, f"its record count is {count}")
+            raise _malformed_error(base, f"its record count is {count}")
         transactional, control = bool(attributes & _TRANSACTIONAL_BIT), bool(attributes & _CONTROL_BIT)
         rows.append(
             (
@@ -274,7 +274,7 @@ def _read_control_types(data: Bytes, heads: Heads) -> None:
         return
     opened = _open(data, heads[markers], SCAN_BYTES)
     if opened.taken < markers.size:  # brokers write some twenty bytes
-        raise _malformed(
+        raise _malformed_error(
             int(heads["base_offset"][markers[opened.taken]]), "control batches up to this one have more than 64 MiB"
         )
     keys = _decode(opened, 0, _NO_LIMIT, False)["keys"]
@@ -283,12 +283,12 @@ def _read_control_types(data: Bytes, heads: Heads) -> None:
         if count:
             key = keys[row].as_py()
             if key is None or len(key) < 4:
-                raise _malformed(int(heads["base_offset"][index]), "it is a control batch whose key has no type")
+                raise _malformed_error(int(heads["base_offset"][index]), "it is a control batch whose key has no type")
             heads["control_type"][index] = min(int.from_bytes(key[2:4], "big"), 127)
             row += count
 
 
-def _aborted(heads: Heads, aborted: Sequence[tuple[int, int]]) -> NDArray[np.bool_]:
+def _mark_aborted(heads: Heads, aborted: Sequence[tuple[int, int]]) -> NDArray[np.bool_]:
     """Marks the batches of aborted transactions: from a transaction's first offset to its producer's marker."""
     waiting = sorted(((first, producer) for producer, first in aborted), reverse=True)
     open_producers: set[int] = set()
@@ -347,10 +347,10 @@ def _open(data: Bytes, heads: Heads, max_bytes: int) -> _Opened:
             try:
                 buffer, at, size = decompressor.decompress(compression, data[start:end])
             except KafkaError as error:
-                raise _malformed(base, str(error)) from error
+                raise _malformed_error(base, str(error)) from error
             spans[index, kernels.SPAN_START], spans[index, kernels.SPAN_END] = at, at + size
         if count * _SMALLEST_RECORD > size:
-            raise _malformed(base, f"its {count} records have only {size} bytes")
+            raise _malformed_error(base, f"its {count} records have only {size} bytes")
         if index and total + size > max_bytes:
             return _Opened(spans[:index], runs, total)
         total += size
@@ -384,7 +384,7 @@ def _decode(opened: _Opened, start_offset: int, end_offset: int, want_headers: b
             keys.offsets, keys.data, keys.valid, values.offsets, values.data, values.valid, header_spans,
         )  # fmt: skip
         if reason != kernels.WELL_FORMED:
-            raise _malformed(int(opened.spans[batch, kernels.SPAN_BASE]), _REASONS[reason])
+            raise _malformed_error(int(opened.spans[batch, kernels.SPAN_BASE]), _REASONS[reason])
         row_runs.append((buffer, row_before, row))
     return {
         "offsets": offsets[:row],

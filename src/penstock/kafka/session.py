@@ -169,7 +169,7 @@ class Session:
 
     def _ask_first_that_answers(self, build: Build, deadline: Deadline) -> tuple[Node, Any]:
         failure: KafkaFault | None = None
-        left = self._candidates()
+        left = self._list_candidates()
         asked: dict[Future[Any], Node] = {}
         while left or asked:
             if left:
@@ -199,7 +199,7 @@ class Session:
                 break
         raise failure or KafkaFault(_NO_LEADER)
 
-    def _candidates(self) -> list[Node]:
+    def _list_candidates(self) -> list[Node]:
         """Brokers that can answer general requests, those that were silent recently last."""
         long_ago = time.monotonic() - _SILENCE_REMEMBERED_SECONDS
         return sorted(self._wire.candidates(), key=lambda node: self._silent.get(node, long_ago) > long_ago)
@@ -296,7 +296,7 @@ class Session:
         if self._brokers_known:
             node, answer = self.retrying("asking for metadata", deadline, step)
         else:
-            node, answer = self._connected(step, deadline)
+            node, answer = self._ask_cluster(step, deadline)
         with self._lock:
             self._wire.learn(answer)
             self._brokers_known = bool(answer.brokers)
@@ -309,7 +309,7 @@ class Session:
                 self._silent[node] = time.monotonic()  # it knows less than the others
         return answer
 
-    def _connected(self, step: Callable[[], T], deadline: Deadline) -> T:
+    def _ask_cluster(self, step: Callable[[], T], deadline: Deadline) -> T:
         """The first answer of the cluster. Tells after a few seconds that there is none yet, and why."""
         addresses, began = ",".join(self.config.bootstrap_servers), time.monotonic()
 
@@ -341,7 +341,7 @@ class Session:
         """
         deadline = deadline or self.deadline()
         names = list(dict.fromkeys(names))
-        found = {} if fresh else {name: info for name in names if (info := self._cached(name))}
+        found = {} if fresh else {name: info for name in names if (info := self._find_cached(name))}
         missing = [name for name in names if name not in found]
         if not missing:
             return found
@@ -405,7 +405,7 @@ class Session:
 
     def known_leader(self, topic: str, partition: int) -> Node | None:
         """The leader of a partition as far as it is known without asking: what :meth:`partition` would give."""
-        info = self._cached(topic)
+        info = self._find_cached(topic)
         if info is None or partition >= len(info.partitions):
             return None
         found = info.partitions[partition]
@@ -440,7 +440,7 @@ class Session:
         """Ask other brokers before this one for a while: it may be cut off from them without noticing."""
         self._silent[node] = time.monotonic()
 
-    def _cached(self, name: str) -> TopicInfo | None:
+    def _find_cached(self, name: str) -> TopicInfo | None:
         with self._lock:
             learned, info = self._topics.get(name, (0.0, None))
         return info if time.monotonic() - learned < self.config.metadata_max_age_ms / 1000 else None
@@ -520,10 +520,10 @@ def close_sessions() -> None:
             session.close()
 
 
-def _forked() -> None:
+def _reset_after_fork() -> None:
     # The parent's sessions stay in the pool: closing them here would write to the parent's connections.
     global _pool_lock  # noqa: PLW0603 - another thread of the parent may have held it
     _pool_lock = threading.Lock()
 
 
-os.register_at_fork(after_in_child=_forked)
+os.register_at_fork(after_in_child=_reset_after_fork)

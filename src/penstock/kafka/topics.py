@@ -96,7 +96,7 @@ def topic_configs(
         return {}
     wanted = None if keys is None else list(keys)
     label = "reading settings of " + ", ".join(name for _, name in resources)
-    found = session.ask_any(label, lambda: _describe_configs(resources, wanted), _described, deadline)
+    found = session.ask_any(label, lambda: _describe_configs(resources, wanted), _read_configs, deadline)
     return None if found is None else {name: settings for (_, name), settings in found.items()}
 
 
@@ -116,7 +116,7 @@ def max_transaction_timeout_ms(session: Session, *, deadline: Deadline | None = 
     values = []
     for node, answer in asked:
         try:
-            found = _described(session.wait(answer, patience, node))
+            found = _read_configs(session.wait(answer, patience, node))
         except KafkaFault:
             continue
         value = (found or {}).get((_BROKER, str(node)), {}).get(name)
@@ -132,7 +132,7 @@ def _describe_configs(resources: Iterable[_Resource], keys: list[str] | None) ->
     return DescribeConfigsRequest(resources=named)
 
 
-def _described(answer: Any) -> dict[_Resource, dict[str, str]] | None:
+def _read_configs(answer: Any) -> dict[_Resource, dict[str, str]] | None:
     found = {}
     for result in answer.results:
         if fault_of(result.error_code).action is Action.DENIED:

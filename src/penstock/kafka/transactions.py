@@ -160,14 +160,14 @@ class TransactionClient:
         try:
             self._identity = self._ask("taking over transactional id", build, check, deadline)
         except _Indefinite as raised:
-            raise self._unknown(str(raised)) from None
+            raise self._become_unknown(str(raised)) from None
         except KafkaError:  # the coordinator may still complete it
             self._inits_unanswered += 1
             raise
         if producer_id not in {_NO_ID, self._identity.producer_id}:
             # The brokers have forgotten the id and its owners (rule "forgotten ids prove nothing"), or its epochs ran
             # out.
-            raise self._unknown(f"after producer id {producer_id} came {self._identity.producer_id}")
+            raise self._become_unknown(f"after producer id {producer_id} came {self._identity.producer_id}")
         self._become(State.UNKNOWN if self.state is State.UNKNOWN else State.READY)
         self._fresh = True
         return self._identity
@@ -273,12 +273,12 @@ class TransactionClient:
                 return
             taken = self._init(_NO_ID, _NO_EPOCH, deadline)
         except KafkaError as error:
-            raise self._unknown(str(error)) from error
+            raise self._become_unknown(str(error)) from error
         # The abort, ours or the broker's, took the next epoch and we the one after it. Any other epoch means that
         # another instance took the id over after we asked, and perhaps published the same batch before we fenced it
         # (or that an answer was lost, or that epochs ran out): only progress and claims tell.
         if (taken.producer_id, taken.epoch) != (identity.producer_id, identity.epoch + 2):
-            raise self._unknown(f"after epoch {identity.epoch} came {taken.epoch} of producer id {taken.producer_id}")
+            raise self._become_unknown(f"after epoch {identity.epoch} came {taken.epoch} of producer id {taken.producer_id}")
 
     def _end(self, committed: bool, deadline: Deadline | None) -> None:
         identity = self.identity
@@ -305,9 +305,9 @@ class TransactionClient:
             label = "committing the transaction of" if committed else "aborting the transaction of"
             producer_id, epoch = self._ask(label, build, check, deadline)
         except _Indefinite as raised:
-            raise self._unknown(str(raised)) from None
+            raise self._become_unknown(str(raised)) from None
         except KafkaError as error:  # of any type: it may answer a repeated request
-            raise self._unknown(str(error)) from error
+            raise self._become_unknown(str(error)) from error
         except BaseException:  # interrupted
             self._become(State.UNKNOWN)
             raise
@@ -320,7 +320,7 @@ class TransactionClient:
         """Leave :data:`State.UNKNOWN`: progress was read after :meth:`init`, or another run owns the id."""
         self._become(State.FENCED if fenced else State.READY)
 
-    def _unknown(self, reason: str) -> UnknownOutcomeError:
+    def _become_unknown(self, reason: str) -> UnknownOutcomeError:
         self._become(State.UNKNOWN)
         return UnknownOutcomeError(
             f"transactional id '{self.transactional_id}': the outcome of its transaction is not known: {reason}"

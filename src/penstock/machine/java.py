@@ -58,11 +58,11 @@ def find_java(minimum: int = MINIMUM_JAVA) -> Java:
     Raises:
         ServiceError: there is none, it does not run, or all are older than ``minimum``.
     """
-    java = _chosen(minimum)
+    java = _choose(minimum)
     if java.major >= minimum:
         return java
     if minimum > MINIMUM_JAVA:
-        found = max(_others(), key=lambda each: each.major, default=java)
+        found = max(_find_others(), key=lambda each: each.major, default=java)
         if found.major >= minimum:
             return found
     remedy = _install(minimum)
@@ -77,7 +77,7 @@ def find_java(minimum: int = MINIMUM_JAVA) -> Java:
     )
 
 
-def _chosen(minimum: int) -> Java:
+def _choose(minimum: int) -> Java:
     home = os.environ.get("JAVA_HOME")
     if home:
         executable, origin = Path(home) / "bin" / "java", "JAVA_HOME"
@@ -93,7 +93,7 @@ def _chosen(minimum: int) -> Java:
     return _inspect(executable, origin)
 
 
-def _others() -> Iterator[Java]:
+def _find_others() -> Iterator[Java]:
     """The runtimes in the usual places."""
     for pattern in _SHELVES:
         for executable in sorted(glob.glob(os.path.expanduser(f"{pattern}/bin/java"))):

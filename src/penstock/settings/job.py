@@ -12,7 +12,7 @@ from penstock.settings.kerberos import KerberosSettings
 from penstock.settings.restart import RestartStrategy
 
 
-def _zone(text: str) -> str:
+def _check_zone(text: str) -> str:
     try:
         ZoneInfo(text)
     except (KeyError, ValueError, OSError):
@@ -116,7 +116,7 @@ class Settings(OptionSet):
     )
     session_time_zone: str | None = opt(
         "table.local-time-zone",
-        Codec("String", _zone),
+        Codec("String", _check_zone),
         default=None,
         default_text="the machine's",
         doc="The zone in which TIMESTAMP_LTZ becomes text, a date or a TIMESTAMP, as in Flink.",

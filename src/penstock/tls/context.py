@@ -133,17 +133,17 @@ def tls_context(tls: Tls, where: str = "") -> ssl.SSLContext:
     _trust(context, tls, where)
     own = _identity(tls, where)
     if own is not None:
-        with _blamed("ssl.keystore.location", where):
-            _present(context, own)
+        with _blame("ssl.keystore.location", where):
+            _load_key_pair(context, own)
     return context
 
 
 def _trust(context: ssl.SSLContext, tls: Tls, where: str) -> None:
     if tls.truststore_certificates:
-        with _blamed("ssl.truststore.certificates", where):
+        with _blame("ssl.truststore.certificates", where):
             context.load_verify_locations(cadata=tls.truststore_certificates)
     elif tls.truststore_location:
-        with _blamed("ssl.truststore.location", where, store="truststore"):
+        with _blame("ssl.truststore.location", where, store="truststore"):
             data = _content(tls.truststore_location)
             context.load_verify_locations(cadata=trusted(data, tls.truststore_type, tls.truststore_password))
     else:
@@ -152,16 +152,16 @@ def _trust(context: ssl.SSLContext, tls: Tls, where: str) -> None:
 
 def _identity(tls: Tls, where: str) -> KeyPair | None:
     if tls.keystore_key and tls.keystore_certificate_chain:
-        with _blamed("ssl.keystore.key", where, store="keystore"):
+        with _blame("ssl.keystore.key", where, store="keystore"):
             return pem_identity(tls.keystore_key.encode(), tls.keystore_certificate_chain.encode(), tls.key_password)
     if tls.keystore_location:
-        with _blamed("ssl.keystore.location", where, store="keystore"):
+        with _blame("ssl.keystore.location", where, store="keystore"):
             data = _content(tls.keystore_location)
             return identity(data, tls.keystore_type, tls.keystore_password, tls.key_password)
     return None
 
 
-def _present(context: ssl.SSLContext, own: KeyPair) -> None:
+def _load_key_pair(context: ssl.SSLContext, own: KeyPair) -> None:
     # OpenSSL reads keys from files only. This one exists for a moment, only we may read it, and it is encrypted.
     password = secrets.token_bytes(24).hex().encode()
     with tempfile.TemporaryDirectory() as folder:
@@ -181,7 +181,7 @@ def _content(path: str) -> bytes:
 
 
 @contextlib.contextmanager
-def _blamed(key: str, where: str, store: str = "") -> Iterator[None]:
+def _blame(key: str, where: str, store: str = "") -> Iterator[None]:
     """Turns errors of stores and of OpenSSL into problems of the property that causes them."""
     try:
         yield

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.cli.display import count, moment, span, table
-from penstock.cli.txn import _partitions
+from penstock.cli.txn import _format_partitions
 
 
 @pytest.mark.parametrize(
@@ -39,5 +39,5 @@ def test_columns_are_as_wide_as_they_need_be() -> None:
 
 def test_partitions_are_ranges_per_topic() -> None:
     places = [("b", 0), ("a", 5), ("a", 0), ("a", 2), ("a", 1), ("a", 10)]
-    assert _partitions(places) == "a 0-2, 5, 10; b 0"
-    assert _partitions([]) == ""
+    assert _format_partitions(places) == "a 0-2, 5, 10; b 0"
+    assert _format_partitions([]) == ""

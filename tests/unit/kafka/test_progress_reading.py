@@ -11,7 +11,7 @@ from penstock.delivery import Claim, Progress
 from penstock.kafka.fetch import Chunk
 from penstock.kafka.produce import ProducerIdentity
 from penstock.kafka.progress import ProgressTopic, Seal, progress_batch
-from penstock.kafka.progress.reading import _later, _Reader, _Written
+from penstock.kafka.progress.reading import _choose_later, _Reader, _Written
 from penstock.kafka.progress.records import encoded_record
 from penstock.kafka.record_batches import SCAN_BYTES, stamp
 
@@ -86,4 +86,4 @@ def written(batch_id: int, query_id: str = "mine", *, producer_id: int = 1, epoc
 )
 @pytest.mark.rule("progress reads are definite")
 def test_of_records_in_two_partitions_the_last_written_counts(later: _Written, earlier: _Written) -> None:
-    assert _later(later, earlier) == _later(earlier, later) == _later(_later(None, later), earlier) == later
+    assert _choose_later(later, earlier) == _choose_later(earlier, later) == _choose_later(_choose_later(None, later), earlier) == later

@@ -82,7 +82,7 @@ def _random(generator: Generator, rows: RowNumbers) -> pa.Array:
         case StringType() | BinaryType():
             return _texts(generator, rows)
         case DecimalType():
-            return _decimals(_between(generator, rows), generator.type)
+            return _decimals(_draw_between(generator, rows), generator.type)
     return _primitive(generator, rows)
 
 
@@ -97,7 +97,7 @@ def _primitive(generator: Generator, rows: RowNumbers) -> pa.Array:
             return pa.array(found).cast(arrow, safe=False)
         case "DATE" | "TIME" | "TIMESTAMP" | "TIMESTAMP_LTZ":
             return _moments(generator, rows, arrow)
-    return pa.array(_between(generator, rows)).cast(arrow)
+    return pa.array(_draw_between(generator, rows)).cast(arrow)
 
 
 def _moments(generator: Generator, rows: RowNumbers, arrow: pa.DataType) -> pa.Array:
@@ -117,7 +117,7 @@ def _moments(generator: Generator, rows: RowNumbers, arrow: pa.DataType) -> pa.A
     return local.cast(arrow)
 
 
-def _between(generator: Generator, rows: RowNumbers) -> _Numbers:
+def _draw_between(generator: Generator, rows: RowNumbers) -> _Numbers:
     """Whole numbers from ``low`` to ``high``."""
     low, high = int(generator.low), int(generator.high)
     bits = _bits(generator, rows, rows.numbers)

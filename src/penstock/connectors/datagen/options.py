@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from penstock.options import MAP, Codec, OptionSet, number, opt
 
 
-def _whole(text: str) -> int:
+def _parse_whole(text: str) -> int:
     value = int(text) if text.strip().isdecimal() else 0
     if not 1 <= value < 2**63:
         raise ValueError("expected a number of rows from 1")
     return value
 
 
-_ROWS = Codec("Long", _whole)
+_ROWS = Codec("Long", _parse_whole)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -33,14 +33,14 @@ class FilesystemConnector:
 
     def scan(self, table: TableDefinition) -> FilesystemScanSpec:
         """How ``table`` is read. Raises OptionsError, UnsupportedError or SchemaError with every problem found."""
-        return FilesystemScanSpec(**_bound(table, table.produced, writes=False))
+        return FilesystemScanSpec(**_resolve(table, table.produced, writes=False))
 
     def sink(self, table: TableDefinition) -> FilesystemSinkSpec:
         """How ``table`` is written. Raises OptionsError, UnsupportedError or SchemaError with every problem found."""
-        return FilesystemSinkSpec(**_bound(table, table.written, writes=True), overwrite=table.overwrite)
+        return FilesystemSinkSpec(**_resolve(table, table.written, writes=True), overwrite=table.overwrite)
 
 
-def _bound(table: TableDefinition, schema: RowType, *, writes: bool) -> dict[str, Any]:
+def _resolve(table: TableDefinition, schema: RowType, *, writes: bool) -> dict[str, Any]:
     """The parts of a spec."""
     where = table.origin.locate("") or f"table '{table.name}'"
     metadata = [column for column in table.columns if column.kind is ColumnKind.METADATA]

@@ -84,7 +84,7 @@ class Folder:
 
     def appear(self, hidden: str) -> None:
         """Rename a hidden file to its name without the dot."""
-        self.system.move(f"{self.root}/{hidden}", f"{self.root}/{_shown(hidden)}")
+        self.system.move(f"{self.root}/{hidden}", f"{self.root}/{_visible_path(hidden)}")
 
     def names(self, prefix: str) -> list[str]:
         """The files whose names begin with this prefix, in subfolders too: their paths in the folder."""
@@ -123,14 +123,14 @@ def read(scan: FilesystemScanSpec, file: File) -> Iterator[tuple[pa.RecordBatch,
                 f"file '{file.path}' of table '{scan.table}' {reason}; it had {file.size} bytes when the job began. "
                 "Put it back as it was, or start with another checkpoint directory"
             )
-        rows = _parquet(scan, folder, file) if scan.format is None else _lines(scan, folder, file)
+        rows = _read_parquet(scan, folder, file) if scan.format is None else _read_lines(scan, folder, file)
         given = metadata.values(info, scan.schema, scan.metadata)
         if scan.partitions is not None:
             given |= scan.partitions.values(file.path)
         not_null = NotNull(scan.schema)
         for each, numbers in rows:
-            joined = _joined(each, given, scan.schema.names) if given else each
-            yield _complete(joined, numbers, not_null, scan, file)
+            joined = _add_constants(each, given, scan.schema.names) if given else each
+            yield _drop_incomplete(joined, numbers, not_null, scan, file)
     except (OSError, pa.ArrowException) as error:
         raise ExecutionError(
             f"file '{file.path}' of table '{scan.table}' cannot be read: {error}; check that the file is complete and "
@@ -138,7 +138,7 @@ def read(scan: FilesystemScanSpec, file: File) -> Iterator[tuple[pa.RecordBatch,
         ) from error
 
 
-def _complete(
+def _drop_incomplete(
     batch: pa.RecordBatch, numbers: NDArray[np.int64], not_null: NotNull, scan: FilesystemScanSpec, file: File
 ) -> tuple[pa.RecordBatch, NDArray[np.int64]]:
     """Rows of a file without those that lack a value which they must have, and their numbers. Raises RecordError for
@@ -166,14 +166,14 @@ def _ignores_errors(scan: FilesystemScanSpec) -> bool:
     return formats.get(scan.format.identifier).decoder(scan.stored, scan.format.options).ignores_errors
 
 
-def _joined(batch: pa.RecordBatch, values: Mapping[str, pa.Scalar], names: Sequence[str]) -> pa.RecordBatch:
+def _add_constants(batch: pa.RecordBatch, values: Mapping[str, pa.Scalar], names: Sequence[str]) -> pa.RecordBatch:
     """Rows of a file with the columns that have one value for all of them, in the order of ``names``."""
     count = batch.num_rows
     columns = [pa.repeat(values[name], count) if name in values else batch.column(name) for name in names]
     return pa.RecordBatch.from_arrays(columns, names=list(names))
 
 
-def _parquet(
+def _read_parquet(
     scan: FilesystemScanSpec, folder: Folder, file: File
 ) -> Iterator[tuple[pa.RecordBatch, NDArray[np.int64]]]:
     """Columns by name; NULL where the file does not have one."""
@@ -206,7 +206,7 @@ def place_of(scan: FilesystemScanSpec, file: File, number: int) -> str:
     return f"file '{file.path}', {'row' if scan.format is None else 'line'} {number + 1}"
 
 
-def _lines(scan: FilesystemScanSpec, folder: Folder, file: File) -> Iterator[tuple[pa.RecordBatch, NDArray[np.int64]]]:
+def _read_lines(scan: FilesystemScanSpec, folder: Folder, file: File) -> Iterator[tuple[pa.RecordBatch, NDArray[np.int64]]]:
     assert scan.format is not None  # noqa: S101
     decoder = formats.get(scan.format.identifier).decoder(scan.stored, scan.format.options)
     with folder.system.open_input_stream(file.path) as stream:  # one that is compressed, by its name, too
@@ -274,8 +274,8 @@ class Files:
 
     def write(self, rows: pa.RecordBatch) -> None:
         """Write rows."""
-        with self._errors():
-            for place, batch in _by_folder(self._sink, rows):
+        with self._translate_errors():
+            for place, batch in _split_by_folder(self._sink, rows):
                 path = f"{place}/{self._name}" if place else self._name
                 if path not in self._encoders:
                     self._open(path, place)
@@ -284,7 +284,7 @@ class Files:
 
     def finish(self) -> dict[str, int]:
         """Complete the files, durably. Returns the number of rows by the path of the file."""
-        with self._errors():
+        with self._translate_errors():
             self._opened.close()
             durable(self._folder, *self._written)
         return dict(self._written)
@@ -298,13 +298,13 @@ class Files:
         system, root = self._folder.system, self._folder.root
         system.create_dir(f"{root}/{place}".rstrip("/"), recursive=True)
         stream = self._opened.enter_context(system.open_output_stream(f"{root}/{path}", compression=None))
-        encoder = _lines_to(self._sink, stream) if self._sink.format is not None else _parquet_to(self._sink, stream)
+        encoder = _write_lines(self._sink, stream) if self._sink.format is not None else _write_parquet(self._sink, stream)
         next(encoder)
         self._opened.callback(encoder.close)
         self._encoders[path] = encoder
 
     @contextmanager
-    def _errors(self) -> Iterator[None]:
+    def _translate_errors(self) -> Iterator[None]:
         try:
             yield
         except (OSError, pa.ArrowException) as error:
@@ -314,7 +314,7 @@ class Files:
             ) from error
 
 
-def _by_folder(sink: FilesystemSinkSpec, rows: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
+def _split_by_folder(sink: FilesystemSinkSpec, rows: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
     """Rows by their folders."""
     if sink.partitions is not None:
         yield from sink.partitions.split(rows)
@@ -322,7 +322,7 @@ def _by_folder(sink: FilesystemSinkSpec, rows: pa.RecordBatch) -> Iterator[tuple
         yield "", rows
 
 
-def _parquet_to(sink: FilesystemSinkSpec, stream: pa.NativeFile) -> _Encoder:
+def _write_parquet(sink: FilesystemSinkSpec, stream: pa.NativeFile) -> _Encoder:
     schema = arrow_schema(sink.stored)
     with pq.ParquetWriter(stream, schema) as writer:
         while True:
@@ -331,7 +331,7 @@ def _parquet_to(sink: FilesystemSinkSpec, stream: pa.NativeFile) -> _Encoder:
             writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=schema))
 
 
-def _lines_to(sink: FilesystemSinkSpec, stream: pa.NativeFile) -> _Encoder:
+def _write_lines(sink: FilesystemSinkSpec, stream: pa.NativeFile) -> _Encoder:
     assert sink.format is not None  # noqa: S101
     encoder = formats.get(sink.format.identifier).encoder(sink.stored, sink.format.options)
     while True:
@@ -386,10 +386,10 @@ def publish(sink: FilesystemSinkSpec, prefix: str, hidden: Sequence[str]) -> Non
     folder = Folder.from_path(sink.options.path)
     try:
         former = folder.names(prefix)
-        own = _appeared(folder, sink.table, hidden)
+        own = _reveal_files(folder, sink.table, hidden)
         for name in {*former, *folder.names(f".{prefix}")} - own:
             folder.delete(name)
-        _settle(folder, {*former, *own})
+        _sync_folders(folder, {*former, *own})
     except OSError as error:
         raise ExecutionError(
             f"table '{sink.table}': files of '{folder.root}' cannot be renamed: {error}; check the folder's rights, "
@@ -407,7 +407,7 @@ def overwrite(sink: FilesystemSinkSpec, prefixes: Sequence[str], written: Collec
         gone = [name for name in folder.visible() if _is_former(PurePosixPath(name), prefixes, within)]
         for name in gone:
             folder.delete(name)
-        _settle(folder, gone)
+        _sync_folders(folder, gone)
     except OSError as error:
         raise ExecutionError(
             f"table '{sink.table}': files of '{folder.root}' cannot be deleted: {error}; check the folder's rights, "
@@ -419,13 +419,13 @@ def _is_former(path: PurePosixPath, prefixes: Sequence[str], within: Collection[
     return not path.name.startswith(tuple(prefixes)) and any(each in within for each in path.parents)
 
 
-def _appeared(folder: Folder, table: str, hidden: Sequence[str]) -> set[str]:
+def _reveal_files(folder: Folder, table: str, hidden: Sequence[str]) -> set[str]:
     """Let hidden files appear, durably and all or none; their paths."""
-    own = set(map(_shown, hidden))
+    own = set(map(_visible_path, hidden))
     try:
         for name in hidden:
             folder.appear(name)
-        _settle(folder, own)
+        _sync_folders(folder, own)
     except OSError as error:
         with suppress(OSError):
             for name in (*own, *hidden):
@@ -440,12 +440,12 @@ def _appeared(folder: Folder, table: str, hidden: Sequence[str]) -> set[str]:
     return own
 
 
-def _settle(folder: Folder, paths: Collection[str]) -> None:
+def _sync_folders(folder: Folder, paths: Collection[str]) -> None:
     """Wait until the folders of these files, and those around them, are on the disk."""
     durable(folder, *{parent for path in paths for parent in map(str, PurePosixPath(path).parents)})
 
 
-def _shown(hidden: str) -> str:
+def _visible_path(hidden: str) -> str:
     """The path of a hidden file when it has appeared."""
     path = PurePosixPath(hidden)
     return str(path.with_name(path.name.removeprefix(".")))

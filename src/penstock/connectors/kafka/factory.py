@@ -54,7 +54,7 @@ def scan_of(resolution: Resolution) -> KafkaScanSpec:
     table, found = resolution.table, resolution.resolve(KafkaSourceOptions)
     options = found.options
     group = options.group_id or (f"KafkaSource-{table.name}" if table.surface is Surface.SQL else "")
-    _needs_group(options, group, resolution)
+    _check_group(options, group, resolution)
     named = table.surface is Surface.YAML and isinstance(formats.get(found.value.identifier), TableFormat)
     dead = options.dead_letter_topic
     return KafkaScanSpec(
@@ -63,7 +63,7 @@ def scan_of(resolution: Resolution) -> KafkaScanSpec:
         group_id=group,
         start_by=table.objects.get("scan.startup.mode"),
         stop_by=table.objects.get("scan.bounded.mode"),
-        watermark=_measured(table.watermark, found.metadata),
+        watermark=_restrict_watermark(table.watermark, found.metadata),
         # Properties without effect are noted with the table.
         dead_letters=replace(KafkaConnector().sink(definition(table, dead)), notes=()) if dead else None,
         table_id=tuple(table.name.split(".")) if named else (),
@@ -86,7 +86,7 @@ def sink_of(resolution: Resolution) -> KafkaSinkSpec:
     )
 
 
-def _measured(watermark: Watermark | None, metadata: tuple[MetadataColumn, ...]) -> Watermark | None:
+def _restrict_watermark(watermark: Watermark | None, metadata: tuple[MetadataColumn, ...]) -> Watermark | None:
     """``watermark`` for reading tasks. They cannot measure a metadata column that the engine casts to another type."""
     if watermark is None or watermark.lag is None:
         return watermark
@@ -94,7 +94,7 @@ def _measured(watermark: Watermark | None, metadata: tuple[MetadataColumn, ...])
     return replace(watermark, column="", lag=None) if watermark.column in cast else watermark
 
 
-def _needs_group(options: KafkaSourceOptions, group: str, resolution: Resolution) -> None:
+def _check_group(options: KafkaSourceOptions, group: str, resolution: Resolution) -> None:
     """Raises OptionsError when an option needs a group that is not named. SQL derives one from the table's name."""
     if group:
         return

@@ -71,7 +71,7 @@ class AtLeastOnceCommitter(Committer):
         if self._staging is None:
             return Published(self._copy(tasks, StageSpec(self._database.address, "", self._branches)).written)
         try:
-            return self._by_driver(tasks, self._staging)
+            return self._move_rows(tasks, self._staging)
         except DatabaseError as error:
             gone = False
             with suppress(DatabaseError):
@@ -83,7 +83,7 @@ class AtLeastOnceCommitter(Committer):
                 "Another run of the job may have taken over; stop one of the two"
             ) from error
 
-    def _by_driver(self, tasks: WriteTasks, staging: StagingTables) -> Published:
+    def _move_rows(self, tasks: WriteTasks, staging: StagingTables) -> Published:
         """Have tasks copy the rows into staging tables, and bring them from there into the tables."""
         staged = self._copy(tasks, staging.spec)
         if any(staged.records):

@@ -75,8 +75,8 @@ class PostgresCommitter(Committer):
             self._tables = find_tables(transaction, self._outputs)
             self._names = tuple(sorted({table.name for table in self._tables}))
             present = current_schema(transaction)
-        self._rows = ProgressTable(self._kept_namespace(present))
-        self._key = self._kept_key()
+        self._rows = ProgressTable(self._choose_namespace(present))
+        self._key = self._choose_key()
         self._check_rows()
 
     def open(self) -> None:
@@ -87,15 +87,15 @@ class PostgresCommitter(Committer):
         if not self._names:
             self.check()
         # Another group of the job's sinks may have been opened since, and own the row.
-        self._key = self._kept_key()
-        self._own()
+        self._key = self._choose_key()
+        self._claim_row()
         self._check_rows()  # now with the last commit of a former owner
         self._inherit()
         self._keep()
         self._staging = StagingTables(self._database, self._rows.namespace, self._key, self._context.run_id)
         self._staging.create(self._outputs)
 
-    def _kept_namespace(self, present: str) -> str:
+    def _choose_namespace(self, present: str) -> str:
         """The schema of the progress table of these tables, which is created if it is missing: the one with the rows of
         this query, else the one that the checkpoint knows, if it is among those that have such a table, else the
         ``present`` one. So a batch is found, and a former run fenced, even when the search path names another schema
@@ -107,12 +107,12 @@ class PostgresCommitter(Committer):
         of_rows = self._namespaces_of_rows()
         # Former versions kept it in the name of the document of a schema only.
         former: dict[str, str] = {}
-        for namespace in sorted(self._made(), key=lambda each: each == present):
+        for namespace in sorted(self._list_schemas(), key=lambda each: each == present):
             known = checkpoint.revise(_document(identity, namespace), lambda now: now)
             former.update({name: namespace for names in known.values() for name in names})
 
         def change(now: dict[str, Any]) -> dict[str, Any]:
-            made = self._made()  # another copy may have made one
+            made = self._list_schemas()  # another copy may have made one
             known = {name: namespace for name, namespace in {**former, **now}.items() if namespace in made}
             known |= {name: namespace for name, namespace in of_rows.items() if name in self._names}
             kept = {name: known[name] for name in self._names if name in known}
@@ -138,7 +138,7 @@ class PostgresCommitter(Committer):
         self._document = _document(identity, chosen)
         return chosen
 
-    def _made(self) -> list[str]:
+    def _list_schemas(self) -> list[str]:
         """The schemas that have a progress table."""
         with self._database.transaction() as transaction:
             return progress_schemas(transaction)
@@ -147,7 +147,7 @@ class PostgresCommitter(Committer):
         """The schemas with progress of this query, by the tables that it was written to. They are found even if the
         database's identity has changed, as after pg_upgrade. Unreadable ones are left out."""
         found: dict[str, str] = {}
-        for namespace in self._made():
+        for namespace in self._list_schemas():
             try:
                 with self._database.transaction() as transaction:
                     rows = ProgressTable(namespace).rows_of_query(transaction, self._context.query_id)
@@ -158,7 +158,7 @@ class PostgresCommitter(Committer):
             found |= {name: namespace for row in rows if row.progress for name in row.tables}
         return found
 
-    def _kept_key(self) -> str:
+    def _choose_key(self) -> str:
         """The key of the row for these tables: one that the query has written, else one that the checkpoint knows, else
         the job's name and the tables. So a committed batch is found when tables are added or removed, or written as
         another user."""
@@ -222,7 +222,7 @@ class PostgresCommitter(Committer):
         names, here = set(self._names), dict[int, set[str]]()
         for row in rows:
             if row.progress and row.progress.batch_id >= upcoming.id and names & set(row.tables):
-                check_ahead(row.progress, batch, self._shown(row.key))
+                check_ahead(row.progress, batch, self._describe_row(row.key))
                 here.setdefault(row.progress.batch_id, set()).update(row.tables)
         done = here.get(upcoming.id, set())
         last = [
@@ -251,11 +251,11 @@ class PostgresCommitter(Committer):
         ):
             return
         with self._database.transaction() as transaction:
-            self._owned(transaction)
+            self._lock_row(transaction)
             self._rows.record(transaction, self._key, replace(covering, tables=self._names))
         self._progress = covering
 
-    def _own(self) -> None:
+    def _claim_row(self) -> None:
         context = self._context
         with self._database.transaction() as transaction:
             known = self._rows.locked(transaction, self._key)  # waits for a former owner that is about to commit
@@ -270,7 +270,7 @@ class PostgresCommitter(Committer):
             for row in self._rows.rows_of_query(transaction, context.query_id):
                 if row.owner.run_id != context.run_id and set(row.tables) & set(self._names):
                     self._rows.own(transaction, row.key, mine, context.query_id, row.tables)
-            self._progress = self._owned(transaction).progress
+            self._progress = self._lock_row(transaction).progress
 
     # --- batches ---------------------------------------------------------------------------------------------
 
@@ -294,7 +294,7 @@ class PostgresCommitter(Committer):
             return Published(skipped=True)
         if not tasks.computed:
             check_stateless(self._context, self._progress)
-        published = run_with_retries(lambda: self._owned_attempt(batch, tasks, progress), batch.id, self._context)
+        published = run_with_retries(lambda: self._attempt_as_owner(batch, tasks, progress), batch.id, self._context)
         self._progress, self._published = progress, True
         return published
 
@@ -317,7 +317,7 @@ class PostgresCommitter(Committer):
             return known.state
         return self._states.get(upcoming - 1, "")
 
-    def _owned_attempt(self, batch: Batch, tasks: WriteTasks, progress: Progress) -> Published:
+    def _attempt_as_owner(self, batch: Batch, tasks: WriteTasks, progress: Progress) -> Published:
         try:
             return self._attempt(batch, tasks, progress)
         except ExecutionError:
@@ -327,7 +327,7 @@ class PostgresCommitter(Committer):
     def _is_done(self, progress: Progress, *, warns: bool = True) -> bool:
         """Whether the batch was committed before. Warns of progress that is taken over."""
         adopt = self._context.settings.adopt_progress and not self._published
-        decision = decide(self._progress, progress, place=self._shown_row, adopt=adopt)
+        decision = decide(self._progress, progress, place=self._row_place, adopt=adopt)
         if isinstance(decision, TakeOver) and warns:
             self._context.warn(decision.warning)
         return isinstance(decision, Skip)
@@ -336,7 +336,7 @@ class PostgresCommitter(Committer):
         """Copy the rows and commit them. May be called again after a retriable error: before it copies them again, it
         finds out how a COMMIT without an answer ended."""
         staged = self._unanswered
-        if staged is None or not self._committed(progress):
+        if staged is None or not self._was_committed(progress):
             copied = tasks.collect(copying_instructions(self._stages.spec)).rows if batch.tasks else ()
             staged = Staged.from_task_reports(len(self._outputs), copied)
             try:
@@ -344,26 +344,26 @@ class PostgresCommitter(Committer):
                     self._commit(transaction, self._stages, staged, progress)
             except CommitOutcomeError as error:
                 self._unanswered = staged
-                if not self._committed(progress):
+                if not self._was_committed(progress):
                     raise error.__cause__ or error from None
         if any(staged.records):
             self._stages.clear()
         return Published(staged.written)
 
-    def _committed(self, progress: Progress) -> bool:
+    def _was_committed(self, progress: Progress) -> bool:
         """Whether a COMMIT without an answer has committed the batch. While its transaction is open it locks the row: a
         transaction that gets the lock sees how it ended."""
         with self._transaction() as transaction:
-            found = self._owned(transaction).progress
+            found = self._lock_row(transaction).progress
         self._unanswered = None
-        return _same(found, progress)
+        return _is_same(found, progress)
 
     def _commit(self, transaction: Transaction, staging: StagingTables, staged: Staged, progress: Progress) -> None:
         """Write the staged rows and record the progress."""
-        found = self._owned(transaction).progress
-        if not _same(found, self._progress):
+        found = self._lock_row(transaction).progress
+        if not _is_same(found, self._progress):
             raise PossibleDataLossError(
-                f"{self._shown_row} holds {found}, but the last commit was {self._progress}: something else changed "
+                f"{self._row_place} holds {found}, but the last commit was {self._progress}: something else changed "
                 "the row. Find out what writes to this table"
             )
         staging.move(transaction, staged, self._tables)
@@ -371,33 +371,33 @@ class PostgresCommitter(Committer):
 
     # --- fencing ---------------------------------------------------------------------------------------------
 
-    def _owned(self, transaction: Transaction) -> ProgressRow:
+    def _lock_row(self, transaction: Transaction) -> ProgressRow:
         """The job's row, locked. Raises FencedError when another run owns it."""
         row = self._rows.locked(transaction, self._key)
         if row is None:
             raise CheckpointError(
-                f"{self._shown_row} was deleted while the job ran. Restore it, or start the job again with "
+                f"{self._row_place} was deleted while the job ran. Restore it, or start the job again with "
                 "--adopt-progress, if you are sure that its checkpoint is right"
             )
         if row.owner.run_id != self._context.run_id:
-            reason = f"{self._shown_row} was taken over by {row.owner}, which continues the job; this copy ends"
+            reason = f"{self._row_place} was taken over by {row.owner}, which continues the job; this copy ends"
             raise FencedError(reason, row.owner.process)
         return row
 
     def check_owner(self) -> None:
         """Raise FencedError when another run owns the job: it drops our staging tables, which causes errors here."""
         with contextlib.suppress(DatabaseError), self._transaction() as transaction:
-            self._owned(transaction)
+            self._lock_row(transaction)
 
     def _transaction(self) -> contextlib.AbstractContextManager[Transaction]:
         return transaction_of(self._database, self._context)
 
-    def _shown(self, key: str) -> str:
+    def _describe_row(self, key: str) -> str:
         return f"the row '{key}' of table {TABLE} in {self._database.address}"
 
     @property
-    def _shown_row(self) -> str:
-        return self._shown(self._key)
+    def _row_place(self) -> str:
+        return self._describe_row(self._key)
 
     def close(self) -> None:
         """Drop this run's staging tables, and close the connections."""
@@ -411,7 +411,7 @@ def _document(identity: str, namespace: str) -> str:
     return f"postgres-{digest(f'{identity}/{namespace}')}"
 
 
-def _same(one: Progress | None, other: Progress | None) -> bool:
+def _is_same(one: Progress | None, other: Progress | None) -> bool:
     """Whether two records are of the same batch, and of one attempt at it where the job has state."""
     if one is None or other is None:
         return one is other

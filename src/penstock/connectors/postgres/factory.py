@@ -23,7 +23,7 @@ class PostgresConnector:
     def sink(self, table: TableDefinition) -> PostgresSinkSpec:
         """How ``table`` is written. Raises OptionsError or UnsupportedError with every problem found."""
         options = table.bound(PostgresSinkOptions)
-        unsupported = tuple(_unsupported(table))
+        unsupported = tuple(_find_unsupported(table))
         if unsupported:
             raise UnsupportedError(unsupported)
         return PostgresSinkSpec(
@@ -36,7 +36,7 @@ class PostgresConnector:
         )
 
 
-def _unsupported(table: TableDefinition) -> list[Problem]:
+def _find_unsupported(table: TableDefinition) -> list[Problem]:
     where = f"table '{table.name}'"
     problems = []
     for column in table.columns:

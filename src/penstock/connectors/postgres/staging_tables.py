@@ -47,11 +47,11 @@ class StagingTables:
         with self._database.transaction() as transaction:
             names = [name for (name,) in transaction.rows(sql, (self._namespace, self._prefix))]
         for name in names:  # one by one: a table that a task of a former run still writes to stays until the next start
-            self._tidy(f"DROP TABLE IF EXISTS {self._named(name)}")
+            self._tidy(f"DROP TABLE IF EXISTS {self._quote_table(name)}")
         with self._database.transaction() as transaction:
             for number, output in enumerate(outputs):
                 branch = PostgresOutput(**vars(output), staging=f"{self._own}_{number}")
-                transaction.run(f"CREATE UNLOGGED TABLE {self._named(branch.staging)} ({staging_columns(output)})")
+                transaction.run(f"CREATE UNLOGGED TABLE {self._quote_table(branch.staging)} ({staging_columns(output)})")
                 self.branches += (branch,)
 
     @property
@@ -69,7 +69,7 @@ class StagingTables:
             if not writers:
                 continue
             which = f"writer IN ({', '.join(map(str, writers))})"
-            staging, where = self._named(branch.staging), f"table '{branch.table}'"
+            staging, where = self._quote_table(branch.staging), f"table '{branch.table}'"
             self._check(transaction, staging, which, writers, where)
             if branch.keys:
                 statements = table.merge_from(staging, which, deletes=deletions > 0)
@@ -94,7 +94,7 @@ class StagingTables:
         """Whether some of the tables are not there any more. Raises DatabaseError."""
         with self._database.transaction() as transaction:
             found = (
-                transaction.rows("SELECT to_regclass($1) IS NULL", (self._named(each.staging),))
+                transaction.rows("SELECT to_regclass($1) IS NULL", (self._quote_table(each.staging),))
                 for each in self.branches
             )
             return any(gone for ((gone,),) in found)
@@ -111,9 +111,9 @@ class StagingTables:
 
     @property
     def _all(self) -> str:
-        return ", ".join(self._named(branch.staging) for branch in self.branches)
+        return ", ".join(self._quote_table(branch.staging) for branch in self.branches)
 
-    def _named(self, table: str) -> str:
+    def _quote_table(self, table: str) -> str:
         return f"{quote_identifier(self._namespace)}.{quote_identifier(table)}"
 
     def _tidy(self, sql: str) -> None:

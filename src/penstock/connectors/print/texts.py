@@ -24,17 +24,17 @@ def texts(values: pa.Array, data_type: DataType) -> list[str]:
         fields = [texts(each, field.type) for each, field in zip(values.flatten(), data_type.fields, strict=True)]
         found = [f"+I[{', '.join(each)}]" for each in zip(*fields, strict=True)]
     elif isinstance(data_type, ArrayType):
-        found = _listed("[{}]", texts(values.values, data_type.element), values)
+        found = _join_values("[{}]", texts(values.values, data_type.element), values)
     elif isinstance(data_type, MapType):
         pairs = zip(texts(values.keys, data_type.key), texts(values.items, data_type.value), strict=True)
-        found = _listed("{{{}}}", list(map("=".join, pairs)), values)
+        found = _join_values("{{{}}}", list(map("=".join, pairs)), values)
     else:
         plain, show = _plain(values, data_type)
         return ["null" if each is None else show(each) for each in plain.to_pylist()]
     return [text if valid else "null" for text, valid in zip(found, values.is_valid().to_pylist(), strict=True)]
 
 
-def _listed(form: str, parts: Sequence[str], values: pa.Array) -> list[str]:
+def _join_values(form: str, parts: Sequence[str], values: pa.Array) -> list[str]:
     return [form.format(", ".join(parts[start:end])) for start, end in pairwise(values.offsets.to_pylist())]
 
 

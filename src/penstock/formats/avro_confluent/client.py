@@ -197,14 +197,14 @@ class SchemaRegistry:
         try:
             response = self._connections.request(method, url, body=content, headers=headers, timeout=times)
         except urllib3.exceptions.HTTPError as error:
-            return 0, {}, _trouble(error, url)
+            return 0, {}, _describe_failure(error, url)
         answer = _object(response.data)
         if response.status in _PASSING:
             return response.status, answer, f"it answered {response.status} {answer.get('message', '')}".rstrip()
         return response.status, answer, ""
 
 
-def _trouble(error: urllib3.exceptions.HTTPError, url: str) -> str:
+def _describe_failure(error: urllib3.exceptions.HTTPError, url: str) -> str:
     """The error of a connection. Raises SchemaRegistryError if another attempt cannot succeed."""
     cause: BaseException = error
     while isinstance(cause, urllib3.exceptions.MaxRetryError) and cause.reason is not None:

@@ -153,7 +153,7 @@ def _authorization(values: Mapping[str, Any], written: Mapping[str, str]) -> tup
             return _basic(login), []
         return "", [Problem("expected 'user:password'", written.get("basic.auth.user.info", "basic-auth.user-info"))]
     if source is not None and source != "URL":
-        return "", [_unknown(source, ("URL", "USER_INFO"), written[basic])]
+        return "", [_unknown_source(source, ("URL", "USER_INFO"), written[basic])]
     source = values.get(bearer)
     if source == "STATIC_TOKEN" or (source is None and basic not in values and "bearer.auth.token" in values):
         token = values.get("bearer.auth.token", "").strip()
@@ -161,11 +161,11 @@ def _authorization(values: Mapping[str, Any], written: Mapping[str, str]) -> tup
             return f"Bearer {token}", []
         return "", [Problem("expected a token", written.get("bearer.auth.token", "bearer-auth.token"))]
     if source is not None:
-        return "", [_unknown(source, ("STATIC_TOKEN",), written[bearer])]
+        return "", [_unknown_source(source, ("STATIC_TOKEN",), written[bearer])]
     return "", []
 
 
-def _unknown(source: str, known: tuple[str, ...], key: str) -> Problem:
+def _unknown_source(source: str, known: tuple[str, ...], key: str) -> Problem:
     return Problem(f"'{source}' is not a supported source of credentials", key, hint=f"use {' or '.join(known)}")
 
 

@@ -44,7 +44,7 @@ class _LineReader:
         if self.at >= len(self.text):
             return None
         found = [self._cell()]
-        while self._here() == self.options.field_delimiter:
+        while self._peek() == self.options.field_delimiter:
             self.at += 1
             found.append(self._cell())
         self._end_line()
@@ -52,17 +52,17 @@ class _LineReader:
 
     def _skip_comments(self) -> None:
         """Move to a line that is neither blank nor a comment, and past its leading spaces, if comments are allowed."""
-        while self.options.allow_comments and self._here() in ("#", " ", "\n", "\r"):
-            if self._here() == "#":
+        while self.options.allow_comments and self._peek() in ("#", " ", "\n", "\r"):
+            if self._peek() == "#":
                 self._to_the_end_of_the_line()
             else:
                 self.at += 1
 
     def _to_the_end_of_the_line(self) -> None:
-        while self._here() not in ("\n", "\r", ""):
+        while self._peek() not in ("\n", "\r", ""):
             self.at += 1
 
-    def _here(self) -> str:
+    def _peek(self) -> str:
         return self.text[self.at : self.at + 1]
 
     def _end_line(self) -> None:
@@ -70,22 +70,22 @@ class _LineReader:
 
     def _cell(self) -> str:
         if self.options.trim_spaces:
-            while self._here() in (" ", "\t") and self._here() != self.options.field_delimiter:
+            while self._peek() in (" ", "\t") and self._peek() != self.options.field_delimiter:
                 self.at += 1
-        if self.options.quote is not None and self._here() == self.options.quote:
+        if self.options.quote is not None and self._peek() == self.options.quote:
             return self._read_quoted()
         parts = []
-        while self._here() not in self.stops:
+        while self._peek() not in self.stops:
             parts.append(self._character())
         text = "".join(parts)
         return text.rstrip(" \t") if self.options.trim_spaces else text
 
     def _character(self) -> str:
         """The next character, or the one that an escape means."""
-        found = self._here()
+        found = self._peek()
         self.at += 1
         if found == self.options.escape_character:
-            found = self._here()
+            found = self._peek()
             if not found:
                 raise Malformed("the text ends after an escape character")
             self.at += 1
@@ -93,25 +93,25 @@ class _LineReader:
         return found
 
     def _read_quoted(self) -> str:
-        quote, parts = self._here(), []
+        quote, parts = self._peek(), []
         self.at += 1
         while True:
-            found = self._here()
+            found = self._peek()
             if not found:
                 raise Malformed("a quoted value is not closed")
             if found != quote:
                 parts.append(self._character())
                 continue
             self.at += 1
-            if self._here() != quote:
+            if self._peek() != quote:
                 break
             parts.append(quote)
             self.at += 1
-        while self._here() not in self.stops:
-            if self._here() > " ":
+        while self._peek() not in self.stops:
+            if self._peek() > " ":
                 raise Malformed(
                     f"expected '{self.options.field_delimiter}' or the end of the line after a quoted value, "
-                    f"not {self._here()!r}"
+                    f"not {self._peek()!r}"
                 )
             self.at += 1
         return "".join(parts)

@@ -37,7 +37,7 @@ class ProtobufEncoder(TableCodec[ProtobufOptions]):
     def encode(self, rows: pa.RecordBatch) -> pa.BinaryArray:
         """One message per row. Raises RecordError with the index of a row that lacks a required field."""
         program, inputs = self._program, NestedInputs(self._shape, rows)
-        out, offsets = np.empty(self._room(inputs), np.uint8), np.zeros(rows.num_rows + 1, np.int64)
+        out, offsets = np.empty(self._estimate_size(inputs), np.uint8), np.zeros(rows.num_rows + 1, np.int64)
         row, reason, step = write_kernel.write_records(program.vectors, inputs.vectors, out, offsets)
         if reason:
             raise RecordError(
@@ -45,7 +45,7 @@ class ProtobufEncoder(TableCodec[ProtobufOptions]):
             )
         return messages_of(out, offsets, "protobuf")
 
-    def _room(self, inputs: NestedInputs) -> int:
+    def _estimate_size(self, inputs: NestedInputs) -> int:
         """The bytes that the messages take at most."""
         literal = len(self.options.write_null_string_literal.encode())
         nodes = self._shape.nodes

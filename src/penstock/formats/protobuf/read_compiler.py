@@ -138,15 +138,15 @@ class _ProtobufReadCompiler:
         elif field.type == _F.TYPE_STRING:
             unless_utf8 = p.LEFT_UNLESS_TEXT if value != p.SKIP else p.ANYTHING
             a = p.REFUSED_UNLESS_TEXT if must_be_utf8(field) else unless_utf8
-        rivals = self.tables.begin_with(self._rivals(field, columns))
+        rivals = self.tables.begin_with(self._init_rivals(field, columns))
         return [field.number, field.type, int(field.is_repeated), node, child, inner, a, b, *rivals, 0]
 
-    def _rivals(self, field: MessageField, columns: dict[int, int]) -> Iterator[_Init]:
+    def _init_rivals(self, field: MessageField, columns: dict[int, int]) -> Iterator[_Init]:
         if field.containing_oneof is None:
             return
         for each in field.containing_oneof.fields:
             if each.number != field.number and columns[each.number] != p.SKIP:
-                yield from self._absent(each, columns[each.number])
+                yield from self._init_absent(each, columns[each.number])
 
     def _enum_column(self, node: int) -> int:
         if node == p.SKIP:
@@ -174,10 +174,10 @@ class _ProtobufReadCompiler:
         children = self._children(node)
         for each in message.fields:
             if each.name in children:
-                found += self._absent(each, children[each.name])
+                found += self._init_absent(each, children[each.name])
         return found
 
-    def _absent(self, field: MessageField, node: int) -> list[_Init]:
+    def _init_absent(self, field: MessageField, node: int) -> list[_Init]:
         if field.is_repeated:
             return [(node, int(self.read_defaults), self.shape.nodes[node].children[0], 0, p.LISTED)]
         if field.message_type:

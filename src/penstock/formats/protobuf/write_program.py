@@ -87,7 +87,7 @@ class _ProtobufWriteCompiler(ProgramBuilder[_Step]):
                 first = len(self.steps)
                 self._field(each, children[each.name], inner)
                 if each.containing_oneof is not None:
-                    self.steps[first].rivals = self.look_up(_later(each, children))
+                    self.steps[first].rivals = self.look_up(_find_later(each, children))
                     self.steps[first].rivals_end = len(self.table)
             elif each.is_required:
                 reason = f"the message {message.full_name} requires this field, and there is no column for it"
@@ -160,7 +160,7 @@ class _ProtobufWriteCompiler(ProgramBuilder[_Step]):
         return self.enums[enum.full_name]
 
 
-def _later(each: MessageField, children: dict[str, int]) -> list[int]:
+def _find_later(each: MessageField, children: dict[str, int]) -> list[int]:
     """The columns after that of a field that are in the same oneof: if one of them has a value, it is written
     instead."""
     members = (children.get(other.name, -1) for other in each.containing_oneof.fields)

@@ -116,12 +116,12 @@ def read_progress_of(
     readers = [_Reader(each.partition, ids, topic.seal) for each in ranges]
     for chunk in Fetcher(session, ranges, isolation=READ_UNCOMMITTED):
         readers[chunk.range].take(chunk)
-    return {each: _found(each, readers) for each in ids}
+    return {each: _combine(each, readers) for each in ids}
 
 
-def _found(transactional_id: str, readers: Sequence[_Reader]) -> ProgressRead:
+def _combine(transactional_id: str, readers: Sequence[_Reader]) -> ProgressRead:
     def last(found: Iterable[_Written | None]) -> _Written | None:
-        return reduce(_later, filter(None, found), None)
+        return reduce(_choose_later, filter(None, found), None)
 
     progress = last(each.committed.get((transactional_id, Progress)) for each in readers)
     claim = last(each.committed.get((transactional_id, Claim)) for each in readers)
@@ -145,7 +145,7 @@ class _Written:
     timestamp: int
 
 
-def _later(one: _Written | None, other: _Written) -> _Written:
+def _choose_later(one: _Written | None, other: _Written) -> _Written:
     """The later of two records with the same key in different partitions.
 
     The records of one checkpoint stay in one partition, even if the topic is enlarged. A query with a new checkpoint

@@ -93,7 +93,7 @@ class KafkaSinkSpec(KafkaTableSpec[KafkaSinkOptions]):
         guarantee = self.guarantee.value
         if self.guarantee is Guarantee.EXACTLY_ONCE:
             guarantee += f" as '{self.transactional_id_prefix}'"
-        return self._described(
+        return self._describe_lines(
             (f"{self.connector} sink '{self.table}'", f"topic: {self.shown_topics}"),
             "TO",
             (

@@ -106,13 +106,13 @@ class _BatchSender(Writer):
         yield from self.write_outputs(((output, rows, hidden),))
 
     def write_outputs(self, parts: Sequence[OutputRows]) -> Iterator[pa.RecordBatch]:
-        yield from self._sent(self._encoders.encode(parts))
+        yield from self._send(self._encoders.encode(parts))
 
     def finish(self) -> Iterator[pa.RecordBatch]:
-        yield from self._sent(self._encoders.finish())
-        yield _written([*self._pending, *self._counts.rows(self._task.number)])
+        yield from self._send(self._encoders.finish())
+        yield _to_batch([*self._pending, *self._counts.rows(self._task.number)])
 
-    def _sent(self, encoded: Iterable[tuple[int, str, EncodedBatch]]) -> Iterator[pa.RecordBatch]:
+    def _send(self, encoded: Iterable[tuple[int, str, EncodedBatch]]) -> Iterator[pa.RecordBatch]:
         for branch, topic, batch in encoded:
             row = {
                 "owner": _owner(topic, batch.partition),
@@ -126,7 +126,7 @@ class _BatchSender(Writer):
             self._counts.add(branch, batch.count, len(batch.data))
             self._size += len(batch.data)
             if self._size >= _ROWS_BYTES:
-                yield _written(self._pending)
+                yield _to_batch(self._pending)
                 self._pending, self._size = [], 0
 
 
@@ -174,7 +174,7 @@ def publish(spec: WriteSpec, task: Task, encoded: Iterable[pa.RecordBatch]) -> I
                 else:
                     counts.add(partition, count, size)
         producer.flush()
-        yield _acknowledged(producer, task, counts)
+        yield _report_acks(producer, task, counts)
 
 
 class _Publisher(Writer):
@@ -197,7 +197,7 @@ class _Publisher(Writer):
     def finish(self) -> Iterator[pa.RecordBatch]:
         self._submit(self._encoders.finish())
         self._producer.flush()
-        yield _acknowledged(self._producer, self._task, self._counts)
+        yield _report_acks(self._producer, self._task, self._counts)
 
     def close(self) -> None:
         self._producer.close()
@@ -287,7 +287,7 @@ class _Encoders:
         return is_out_of_reach(self._session, topic, self._spec.progress_topics)
 
 
-def _acknowledged(producer: Producer, task: Task, counts: _Counts) -> pa.RecordBatch:
+def _report_acks(producer: Producer, task: Task, counts: _Counts) -> pa.RecordBatch:
     rows = [
         {
             "topic": ack.topic,
@@ -302,8 +302,8 @@ def _acknowledged(producer: Producer, task: Task, counts: _Counts) -> pa.RecordB
     ]
     millis = None if producer.latency is None else producer.latency * 1000
     rows += counts.rows(task.number, millis, producer.counts)
-    return _written([{**row, "attempt": task.attempt} for row in rows])
+    return _to_batch([{**row, "attempt": task.attempt} for row in rows])
 
 
-def _written(rows: list[dict[str, Any]]) -> pa.RecordBatch:
+def _to_batch(rows: list[dict[str, Any]]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist(rows, schema=WRITTEN)

@@ -45,7 +45,7 @@ class Admission:
         while granted == 0 and total and not idles:
             time.sleep(self._pause())
             granted = self._grant()
-        shares = _shares(waiting, granted)
+        shares = _divide(waiting, granted)
         if any(shares.values()):
             self._batch_began = self._clock()
         return shares
@@ -72,7 +72,7 @@ class Admission:
         return max(0.0, self._granted_until + 1 / self._rate - self._clock())
 
 
-def _shares(wanted: Mapping[TopicPartition, int], most: int) -> dict[TopicPartition, int]:
+def _divide(wanted: Mapping[TopicPartition, int], most: int) -> dict[TopicPartition, int]:
     """``most`` records over the partitions, in proportion to their waiting records; a large one does not starve
     others."""
     total = sum(wanted.values())

@@ -51,26 +51,26 @@ def reason_of(scan: KafkaScanSpec, start_time: int | None, group: GroupOffsets, 
     """Why a scan starts where it does: ``start_time`` (ms since 1970), its options, or the ``group``'s offsets."""
     mode, options = scan.options.startup_mode, scan.options
     if start_time is not None and not scan.upserts:
-        return f"at the first records from {_time(start_time)} on, by --start-time"
+        return f"at the first records from {_format_time(start_time)} on, by --start-time"
     if scan.start_by is not None:
         return f"where {scan.start_by} says"
     if scan.upserts:
         return "at the earliest offsets, as tables of 'upsert-kafka' do"
     if mode is StartupMode.TIMESTAMP and options.startup_timestamp is not None:
-        return f"at the first records from {_time(options.startup_timestamp)} on, by 'scan.startup.timestamp-millis'"
+        return f"at the first records from {_format_time(options.startup_timestamp)} on, by 'scan.startup.timestamp-millis'"
     if mode is StartupMode.SPECIFIC_OFFSETS:
         return "at the offsets of 'scan.startup.specific-offsets'" + (
-            f", else {_by_group(scan, group, own)}" if group else ""
+            f", else {_explain_group(scan, group, own)}" if group else ""
         )
     if mode is StartupMode.GROUP_OFFSETS:
         if not group:
             reset = f"at the {scan.reset.value} offsets, by 'properties.auto.offset.reset'"
             return f"{reset}, because group '{scan.group_id}' has none"
-        return _by_group(scan, group, own)
+        return _explain_group(scan, group, own)
     return f"at the {'earliest' if mode is StartupMode.EARLIEST else 'latest'} offsets, by 'scan.startup.mode'"
 
 
-def _by_group(scan: KafkaScanSpec, group: GroupOffsets, own: CommittedBy) -> str:
+def _explain_group(scan: KafkaScanSpec, group: GroupOffsets, own: CommittedBy) -> str:
     found = _committers(group)
     others = [f"job '{each.job}'" for each in found if each.is_other(own)]
     if len(others) < len(found):
@@ -106,5 +106,5 @@ def describe_positions(positions: Positions) -> str:
     return ", ".join(named) + (f" and {left} more" if left else "") if named else "no partitions yet"
 
 
-def _time(millis: int) -> str:
+def _format_time(millis: int) -> str:
     return datetime.fromtimestamp(millis / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -60,24 +60,24 @@ def resolve_start(
     mode, options = scan.options.startup_mode, scan.options
     found: dict[TopicPartition, Position] = {}
     if start_time is not None:
-        found = _at_time(session, partitions, start_time)
+        found = _find_by_time(session, partitions, start_time)
     elif scan.start_by is not None:
-        found = _reset(session, scan, partitions, _chosen(session, scan, partitions, scan.start_by))
+        found = _reset_missing(session, scan, partitions, _ask_initializer(session, scan, partitions, scan.start_by))
     elif mode is StartupMode.EARLIEST:
-        found = listed(session, partitions, EARLIEST)
+        found = list_positions(session, partitions, EARLIEST)
     elif mode is StartupMode.LATEST:
-        found = listed(session, partitions, LATEST)
+        found = list_positions(session, partitions, LATEST)
     elif mode is StartupMode.TIMESTAMP and options.startup_timestamp is not None:
-        found = _at_time(session, partitions, options.startup_timestamp)
+        found = _find_by_time(session, partitions, options.startup_timestamp)
     elif mode is StartupMode.SPECIFIC_OFFSETS:
-        found, left = _specific(scan, partitions, options.startup_offsets, "scan.startup.specific-offsets")
-        found |= _of_group(session, scan, left, note_group)
+        found, left = _resolve_specific(scan, partitions, options.startup_offsets, "scan.startup.specific-offsets")
+        found |= _resolve_group_offsets(session, scan, left, note_group)
     elif mode is StartupMode.GROUP_OFFSETS:
-        found = _of_group(session, scan, partitions, note_group)
+        found = _resolve_group_offsets(session, scan, partitions, note_group)
     ids = topic_ids(topics)
-    found = _without_foreign_epochs(session, found, ids, warn)
+    found = _drop_foreign_epochs(session, found, ids, warn)
     note_epochs(session, Positions(found, ids))
-    return Positions(_within_log(session, scan, found), ids)
+    return Positions(_reset_outside_log(session, scan, found), ids)
 
 
 def resolve_stop(session: Session, scan: KafkaScanSpec, start: Positions) -> Positions | None:
@@ -92,26 +92,26 @@ def resolve_stop(session: Session, scan: KafkaScanSpec, start: Positions) -> Pos
         return None
     partitions = start.partitions()
     if scan.stop_by is not None:
-        found = _chosen(session, scan, partitions, scan.stop_by)
+        found = _ask_initializer(session, scan, partitions, scan.stop_by)
         for topic, partition in sorted(set(partitions) - found.keys()):
             raise ExecutionError(
                 f"table '{scan.table}': the offsets initializer of the stop returns no offset for topic '{topic}', "
                 f"partition {partition}; a bounded source needs one for every partition"
             )
     elif mode is BoundedMode.TIMESTAMP and options.bounded_timestamp is not None:
-        found = _at_time(session, partitions, options.bounded_timestamp)
+        found = _find_by_time(session, partitions, options.bounded_timestamp)
     elif mode is BoundedMode.SPECIFIC_OFFSETS:
-        found, left = _specific(scan, partitions, options.bounded_offsets, "scan.bounded.specific-offsets")
-        found |= _committed(session, scan, left) if left and scan.group_id else {}
+        found, left = _resolve_specific(scan, partitions, options.bounded_offsets, "scan.bounded.specific-offsets")
+        found |= _fetch_committed(session, scan, left) if left and scan.group_id else {}
     elif mode is BoundedMode.GROUP_OFFSETS:
-        found = _committed(session, scan, partitions)
+        found = _fetch_committed(session, scan, partitions)
         for topic, partition in sorted(set(partitions) - found.keys()):
             raise KafkaError(
                 f"table '{scan.table}': group '{scan.group_id}' has no committed offset for topic '{topic}', partition "
                 f"{partition}, to stop at; commit one, or choose another 'scan.bounded.mode'"
             )
     else:
-        found = listed(session, partitions, LATEST)
+        found = list_positions(session, partitions, LATEST)
     # Not before the start: an empty range ends at once.
     stops = {tp: Position(max(at.offset, found.get(tp, at).offset)) for tp, at in start.at.items()}
     return Positions(stops, start.topic_ids)
@@ -122,8 +122,8 @@ def present_stop(session: Session, scan: KafkaScanSpec, start: Positions, stop: 
     earlier. Partitions that were added since ``start`` are read too, unless the scan has stops."""
     there = partitions_of(topics_there(session, scan), scan)
     if stop is None:
-        return Positions(listed(session, there, LATEST), start.topic_ids)
-    ends = listed(session, [tp for tp in there if tp in stop.at], LATEST)
+        return Positions(list_positions(session, there, LATEST), start.topic_ids)
+    ends = list_positions(session, [tp for tp in there if tp in stop.at], LATEST)
     return Positions(
         {tp: end if end.offset < stop.at[tp].offset else stop.at[tp] for tp, end in ends.items()}, stop.topic_ids
     )
@@ -132,7 +132,7 @@ def present_stop(session: Session, scan: KafkaScanSpec, start: Positions, stop: 
 def present_ends(session: Session, stop: Positions) -> dict[TopicPartition, Position]:
     """The present ends of the logs that are read up to ``stop``, without those of topics that no longer exist."""
     there = session.topics({topic for topic, _ in stop.at})
-    return listed(session, [tp for tp in stop.at if tp[0] in there], LATEST)
+    return list_positions(session, [tp for tp in stop.at if tp[0] in there], LATEST)
 
 
 def behind_the_end(stop: Positions, ends: Mapping[TopicPartition, Position]) -> bool:
@@ -188,20 +188,20 @@ def note_epochs(session: Session, positions: Positions) -> None:
         session.read_in(topic, UUID(positions.topic_ids[topic]), read)
 
 
-def listed(session: Session, partitions: Iterable[TopicPartition], at: int) -> dict[TopicPartition, Position]:
+def list_positions(session: Session, partitions: Iterable[TopicPartition], at: int) -> dict[TopicPartition, Position]:
     """The beginnings (EARLIEST) or ends (LATEST) of the logs, or the first records from a time on, where there is
     one."""
     found = list_offsets(session, partitions, at)
     return {tp: Position(offset.offset, offset.leader_epoch) for tp, offset in found.items() if offset}
 
 
-def _at_time(session: Session, partitions: Collection[TopicPartition], millis: int) -> dict[TopicPartition, Position]:
+def _find_by_time(session: Session, partitions: Collection[TopicPartition], millis: int) -> dict[TopicPartition, Position]:
     """The first record that is not older than ``millis``, or the log's end."""
-    found = listed(session, partitions, millis)
-    return found | listed(session, [tp for tp in partitions if tp not in found], LATEST)
+    found = list_positions(session, partitions, millis)
+    return found | list_positions(session, [tp for tp in partitions if tp not in found], LATEST)
 
 
-def _specific(
+def _resolve_specific(
     scan: KafkaScanSpec, partitions: Collection[TopicPartition], offsets: PartitionOffsets, option: str
 ) -> tuple[dict[TopicPartition, Position], list[TopicPartition]]:
     """The positions that ``option`` names, and the partitions that it leaves out."""
@@ -210,7 +210,7 @@ def _specific(
     return given, [tp for tp in partitions if tp not in given]
 
 
-def _committed(
+def _fetch_committed(
     session: Session,
     scan: KafkaScanSpec,
     partitions: Iterable[TopicPartition],
@@ -221,7 +221,7 @@ def _committed(
     return {tp: Position(each.offset, each.leader_epoch) for tp, each in found.items()}
 
 
-def _of_group(
+def _resolve_group_offsets(
     session: Session,
     scan: KafkaScanSpec,
     partitions: Collection[TopicPartition],
@@ -229,11 +229,11 @@ def _of_group(
 ) -> dict[TopicPartition, Position]:
     # Without a group nothing is committed, and only 'group-offsets' itself needs one.
     named = scan.group_id or scan.options.startup_mode is StartupMode.GROUP_OFFSETS
-    found = _committed(session, scan, partitions, note_group) if partitions and named else {}
-    return _reset(session, scan, partitions, found)
+    found = _fetch_committed(session, scan, partitions, note_group) if partitions and named else {}
+    return _reset_missing(session, scan, partitions, found)
 
 
-def _without_foreign_epochs(
+def _drop_foreign_epochs(
     session: Session, found: Mapping[TopicPartition, Position], ids: dict[str, str], warn: Callable[[str], None]
 ) -> dict[TopicPartition, Position]:
     """``found`` without leader epochs that no broker knows. More than half of the brokers have to answer.
@@ -262,7 +262,7 @@ def _without_foreign_epochs(
     return {tp: replace(at, epoch=-1) if tp in foreign else at for tp, at in found.items()}
 
 
-def _reset(
+def _reset_missing(
     session: Session,
     scan: KafkaScanSpec,
     partitions: Iterable[TopicPartition],
@@ -280,14 +280,14 @@ def _reset(
             "'properties.auto.offset.reset' is not set; set it to earliest or latest, or choose another "
             "'scan.startup.mode'"
         )
-    return dict(found) | listed(session, missing, EARLIEST if scan.reset is ResetStrategy.EARLIEST else LATEST)
+    return dict(found) | list_positions(session, missing, EARLIEST if scan.reset is ResetStrategy.EARLIEST else LATEST)
 
 
-def _within_log(
+def _reset_outside_log(
     session: Session, scan: KafkaScanSpec, found: Mapping[TopicPartition, Position]
 ) -> dict[TopicPartition, Position]:
     """``found``, with positions outside of the log reset by ``auto.offset.reset``."""
-    first, last = listed(session, found, EARLIEST), list_offsets(session, found, LATEST, isolation="read_uncommitted")
+    first, last = list_positions(session, found, EARLIEST), list_offsets(session, found, LATEST, isolation="read_uncommitted")
     result = dict(found)
     for (topic, partition), position in found.items():
         low, high = first[topic, partition], last[topic, partition]
@@ -314,7 +314,7 @@ def _check_known(
         )
 
 
-def _chosen(
+def _ask_initializer(
     session: Session, scan: KafkaScanSpec, partitions: Iterable[TopicPartition], by: CustomOffsets
 ) -> dict[TopicPartition, Position]:
     """The positions that an object of the user chooses. Raises ExecutionError when it fails or returns others."""

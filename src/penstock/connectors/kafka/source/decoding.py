@@ -57,7 +57,7 @@ class RowReader:
             self._value = found.decoder(schema, options)
         self._key = formats.get(scan.key.identifier).decoder(scan.key_schema, scan.key.options) if scan.key else None
         self._native = scan.native
-        self._not_null = NotNull(_with_time(scan.produced, scan.time_column), scan.primary_key)
+        self._not_null = NotNull(_require_time(scan.produced, scan.time_column), scan.primary_key)
         self._metadata = {column.name: column.key for column in scan.metadata if column not in scan.value_metadata}
         self._in_value = (*scan.value_columns, *(column.name for column in scan.value_metadata))
         self._keeps = scan.dead_letters is not None
@@ -85,29 +85,29 @@ class RowReader:
         of the first message that cannot be decoded, unless the user keeps or ignores those."""
         chosen = records
         if self._scan.options.header_filter:
-            chosen = _where(records, matching(self._scan.options.header_filter, records.headers))
+            chosen = _filter_records(records, matching(self._scan.options.header_filter, records.headers))
             self.filtered += len(records) - len(chosen)
-        value = self._of_table(self._value.decode(chosen.values))
+        value = self._refuse_other_tables(self._value.decode(chosen.values))
         if self._scan.upserts:
             value = with_deletions(value, chosen.values)
-        refused = self._checked("value", value, self._scan.value, self._value, chosen, split)
+        refused = self._collect_refused("value", value, self._scan.value, self._value, chosen, split)
         key: Decoded | None = None
         if self._key is not None and self._scan.key is not None:
             key = self._key.decode(chosen.keys)
-            refused |= self._checked("key", key, self._scan.key, self._key, chosen, split)
+            refused |= self._collect_refused("key", key, self._scan.key, self._key, chosen, split)
         value_at, key_at, record_at = _pair(value, key, len(chosen))
         columns: dict[str, pa.Array] = {}
         if key is not None:
             columns |= _columns(self._scan.key_columns, key.rows, key_at)
         # Where key and value have the same column, the value's counts, as in Flink. A deletion has no value.
-        columns |= self._of_value(columns, _columns(self._in_value, value.rows, value_at), value, value_at)
+        columns |= self._merge_value_columns(columns, _columns(self._in_value, value.rows, value_at), value, value_at)
         for name, metadata in self._metadata.items():
-            columns[name] = _taken(_metadata(metadata, chosen, split), record_at)
+            columns[name] = _take(_metadata(metadata, chosen, split), record_at)
         kinds = _kinds(value, value_at) if self._has_kinds else None
         missing = self._not_null.missing(columns, kinds)
         if missing:
             record_at = np.arange(len(chosen), dtype=np.int64) if record_at is None else record_at
-            incomplete = self._incomplete(missing, record_at, chosen, split)
+            incomplete = self._collect_incomplete(missing, record_at, chosen, split)
             refused = incomplete | refused
             kept = ~np.isin(record_at, list(incomplete))
             columns = {name: each.filter(pa.array(kept)) for name, each in columns.items()}
@@ -125,11 +125,11 @@ class RowReader:
             timestamps = chosen.timestamps if record_at is None else chosen.timestamps[record_at]
             self.measure.note((split.topic, split.partition), timestamps, rows)
         if self._keeps and refused:
-            dead = self._dead([refused[index] for index in sorted(refused)], chosen, split)
+            dead = self._dead_letter_rows([refused[index] for index in sorted(refused)], chosen, split)
             return pa.concat_batches([rows, dead])
         return rows
 
-    def _of_value(
+    def _merge_value_columns(
         self, keys: Mapping[str, pa.Array], values: Mapping[str, pa.Array], value: Decoded, value_at: _Index
     ) -> Mapping[str, pa.Array]:
         """The columns of the value, in deletions with those of the key where both have them."""
@@ -139,7 +139,7 @@ class RowReader:
         both = {name: pc.if_else(deletes, keys[name], values[name]) for name in values.keys() & keys.keys()}
         return {**values, **both}
 
-    def _dead(self, found: list[DeadLetter], chosen: Records, split: Split) -> pa.RecordBatch:
+    def _dead_letter_rows(self, found: list[DeadLetter], chosen: Records, split: Split) -> pa.RecordBatch:
         """Rows with only dead letters in them."""
         at = np.array([letter.index for letter in found], np.int64)
         index, offsets = pa.array(at), chosen.offsets[at]
@@ -157,7 +157,7 @@ class RowReader:
         columns = [known.get(field.name, pa.nulls(len(at), field.type)) for field in self.schema]
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
-    def _of_table(self, value: Decoded) -> Decoded:
+    def _refuse_other_tables(self, value: Decoded) -> Decoded:
         """``value``, with messages of other tables than the scan's refused. A message that names no table passes."""
         if not self._table_keys:
             return value
@@ -181,17 +181,17 @@ class RowReader:
         kinds = None if value.kinds is None else value.kinds[kept]
         return Decoded(value.rows.filter(pa.array(kept)), origin[kept], kinds, (*value.bad, *bad))
 
-    def _checked(
+    def _collect_refused(
         self, part: str, decoded: Decoded, spec: FormatSpec, decoder: Decoder, chosen: Records, split: Split
     ) -> dict[int, DeadLetter]:
         """The records whose ``part`` was refused, by their index. Raises RecordError unless the user keeps or ignores
         those."""
         found = {bad.index: DeadLetter(bad.index, part, spec.identifier, bad) for bad in decoded.bad}
-        if found and not self._passes(decoder):
+        if found and not self._continues(decoder):
             raise self._error(found[min(found)], chosen, split, spec)
         return found
 
-    def _incomplete(
+    def _collect_incomplete(
         self,
         missing: Sequence[tuple[str, NDArray[np.bool_]]],
         record_at: NDArray[np.int64],
@@ -203,25 +203,25 @@ class RowReader:
         found: dict[int, DeadLetter] = {}
         failing: dict[int, RecordError] = {}
         for column, mask in missing:
-            part, spec, decoder = self._part_of(column)
+            part, spec, decoder = self._find_part(column)
             identifier = spec.identifier if part != METADATA else ""
             for index in set(record_at[mask].tolist()) - found.keys():
-                bad = BadRecord(index, self._missing_text(column), column)
+                bad = BadRecord(index, self._describe_missing(column), column)
                 found[index] = DeadLetter(index, part, identifier, bad)
-                if not self._passes(decoder):
-                    failing[index] = self._error(found[index], chosen, split, spec, self._ways_out(column))
+                if not self._continues(decoder):
+                    failing[index] = self._error(found[index], chosen, split, spec, self._suggest_declaration(column))
         if failing:
             raise failing[min(failing)]
         return found
 
-    def _part_of(self, column: str) -> tuple[str, FormatSpec, Decoder]:
+    def _find_part(self, column: str) -> tuple[str, FormatSpec, Decoder]:
         """The part of a message that a column comes from, and the format whose options decide about bad ones."""
         of_key = column in self._scan.key_columns and column not in self._in_value
         if of_key and self._key is not None and self._scan.key is not None:
             return "key", self._scan.key, self._key
         return METADATA if column in self._metadata else "value", self._scan.value, self._value
 
-    def _ways_out(self, column: str) -> str:
+    def _suggest_declaration(self, column: str) -> str:
         """How to declare ``column`` so that records without its value are read."""
         if self._lacks_time(column):
             return "'penstock.null-event-time' = 'late' counts rows like it as late, "
@@ -229,7 +229,7 @@ class RowReader:
             return f"'value.fields-include' = 'EXCEPT_KEY' takes '{column}' from the key, "
         return f"declare '{column}' without NOT NULL to read such records, "
 
-    def _missing_text(self, column: str) -> str:
+    def _describe_missing(self, column: str) -> str:
         if self._lacks_time(column):
             return f"the row has no event time: column '{column}' is NULL"
         key = next((each.key for each in self._scan.metadata if each.name == column), "")
@@ -240,7 +240,7 @@ class RowReader:
         declared = self._scan.produced.field(column)
         return column == self._scan.time_column and declared is not None and declared.type.nullable
 
-    def _passes(self, decoder: Decoder) -> bool:
+    def _continues(self, decoder: Decoder) -> bool:
         """Whether the job continues after a record that it cannot read."""
         return self._keeps or self._scan.options.ignore_errors or decoder.ignores_errors
 
@@ -264,7 +264,7 @@ class RowReader:
         )
 
 
-def _with_time(schema: RowType, column: str) -> RowType:
+def _require_time(schema: RowType, column: str) -> RowType:
     """The schema, in which a ``column`` is never NULL."""
     fields = (
         replace(each, type=each.type.with_nullability(False)) if each.name == column else each for each in schema.fields
@@ -282,7 +282,7 @@ def _kinds(value: Decoded, index: _Index) -> NDArray[np.int8]:
     return kinds if index is None else kinds[index]
 
 
-def _where(records: Records, mask: NDArray[np.bool_]) -> Records:
+def _filter_records(records: Records, mask: NDArray[np.bool_]) -> Records:
     """The records that ``mask`` chooses."""
     if mask.all():
         return records
@@ -321,10 +321,10 @@ def _pair(value: Decoded, key: Decoded | None, records: int) -> tuple[_Index, _I
 
 
 def _columns(names: tuple[str, ...], rows: pa.RecordBatch, index: _Index) -> Mapping[str, pa.Array]:
-    return {name: _taken(rows.column(i), index) for i, name in enumerate(names)}
+    return {name: _take(rows.column(i), index) for i, name in enumerate(names)}
 
 
-def _taken(array: pa.Array, index: _Index) -> pa.Array:
+def _take(array: pa.Array, index: _Index) -> pa.Array:
     return array if index is None else array.take(pa.array(index))
 
 
@@ -341,7 +341,7 @@ def _metadata(key: str, chosen: Records, split: Split) -> pa.Array:
         case "leader-epoch":
             return pa.array(chosen.leader_epochs, mask=chosen.leader_epochs < 0)
         case "timestamp":
-            return _known_instants(chosen, split)
+            return _check_instants(chosen, split)
         case "timestamp-type":
             names = pa.array(TIMESTAMP_TYPES, type_)
             return names.take(pa.array(chosen.timestamp_types))
@@ -367,7 +367,7 @@ def _instants(millis: NDArray[np.int64]) -> pa.Array:
     return micros.cast(arrow_type(READABLE["timestamp"]))
 
 
-def _known_instants(chosen: Records, split: Split) -> pa.Array:
+def _check_instants(chosen: Records, split: Split) -> pa.Array:
     found = _instants(chosen.timestamps)
     if found.null_count:
         at = int(np.flatnonzero(np.asarray(found.is_null()))[0])

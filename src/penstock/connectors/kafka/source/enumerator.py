@@ -91,13 +91,13 @@ class Enumerator:
 
     def _latest(self, start: Positions) -> Positions:
         note_epochs(self.session, start)
-        begin = self._resumed(start) if self._fixed else self._settled(start)
+        begin = self._resume(start) if self._fixed else self._skip_losses(start)
         if _jumps(start, begin):
             return begin
         try:
             available = self.available(begin)
         except KafkaError:
-            gone = self._gone(start)
+            gone = self._find_gone(start)
             if not gone:
                 raise
             return without(start, gone, self._seen, self._skips)
@@ -160,7 +160,7 @@ class Enumerator:
 
     # --- lost records ----------------------------------------------------------------------------------------
 
-    def _resumed(self, start: Positions) -> Positions:
+    def _resume(self, start: Positions) -> Positions:
         """``start`` of a scan whose ends are known, moved to the end of logs that were truncated below it while no
         process planned."""
         if self._looked or not self._skips:
@@ -175,10 +175,10 @@ class Enumerator:
         left = {tp: at for tp, at in read.items() if ids.get(tp[0]) == start.topic_ids.get(tp[0])}
         return Positions({**start.at, **jumped(self.session, Positions(left, start.topic_ids)).at}, start.topic_ids)
 
-    def _settled(self, start: Positions) -> Positions:
+    def _skip_losses(self, start: Positions) -> Positions:
         """``start``, changed by what the logs have lost."""
         topics = self.session.topics(_topics_in(start), fresh=self._skips)
-        gone = self._gone(start) if _topics_in(start) - topics.keys() else set()
+        gone = self._find_gone(start) if _topics_in(start) - topics.keys() else set()
         if gone:
             return without(start, gone, self._seen, self._skips)
         begin = recreated(self.session, start, topics, self._skips)
@@ -187,7 +187,7 @@ class Enumerator:
         begin = jumped(self.session, start)
         return begin if begin is not start else skipped(self.session, start)
 
-    def _gone(self, start: Positions) -> set[str]:
+    def _find_gone(self, start: Positions) -> set[str]:
         """The topics of ``start`` that no longer exist, checked twice, since metadata may lag."""
         missing = _topics_in(start) - self.session.topics(_topics_in(start)).keys()
         return {topic for topic in missing if not self._exists(topic)}

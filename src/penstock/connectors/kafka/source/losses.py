@@ -60,7 +60,7 @@ def without(start: Positions, gone: Collection[str], seen: Mapping[TopicPartitio
                 f"topic '{topic}' no longer exists, and its partition {partition} was only read up to offset "
                 f"{reached}: {known}; {SKIPPING}"
             )
-    return _with(start, {tp: at for tp, at in start.at.items() if tp[0] not in gone}, start.topic_ids)
+    return _replace_positions(start, {tp: at for tp, at in start.at.items() if tp[0] not in gone}, start.topic_ids)
 
 
 def recreated(session: Session, start: Positions, topics: Mapping[str, TopicInfo], skips: bool) -> Positions:
@@ -82,7 +82,7 @@ def recreated(session: Session, start: Positions, topics: Mapping[str, TopicInfo
     begun = listed(session, there & start.at.keys(), EARLIEST)
     kept = {tp: at for tp, at in start.at.items() if tp[0] not in new}
     moved = {tp: replace(at, lost=start.at[tp].lost) for tp, at in begun.items()}
-    return _with(start, kept | moved, {**start.topic_ids, **{topic: ids[topic] for topic in new}})
+    return _replace_positions(start, kept | moved, {**start.topic_ids, **{topic: ids[topic] for topic in new}})
 
 
 def jumped(session: Session, start: Positions) -> Positions:
@@ -96,7 +96,7 @@ def jumped(session: Session, start: Positions) -> Positions:
     if not moved:
         return start
     cut = {tp: replace(at, lost=start.at[tp].lost) for tp, at in moved.items()}
-    return _with(start, {**start.at, **cut}, start.topic_ids)
+    return _replace_positions(start, {**start.at, **cut}, start.topic_ids)
 
 
 def skipped(session: Session, start: Positions) -> Positions:
@@ -107,7 +107,7 @@ def skipped(session: Session, start: Positions) -> Positions:
         for tp, first in begun.items()
         if first.offset > start.at[tp].offset
     }
-    return _with(start, {**start.at, **moved}, start.topic_ids) if moved else start
+    return _replace_positions(start, {**start.at, **moved}, start.topic_ids) if moved else start
 
 
 def describe_losses(start: Positions, end: Positions) -> Iterator[str]:
@@ -135,6 +135,6 @@ def describe_losses(start: Positions, end: Positions) -> Iterator[str]:
             )
 
 
-def _with(start: Positions, at: Mapping[TopicPartition, Position], ids: Mapping[str, str]) -> Positions:
+def _replace_positions(start: Positions, at: Mapping[TopicPartition, Position], ids: Mapping[str, str]) -> Positions:
     topics = {topic for topic, _ in at}
     return Positions(dict(at), {topic: known for topic, known in ids.items() if topic in topics})

@@ -142,7 +142,7 @@ class KafkaScanSpec(KafkaTableSpec[KafkaSourceOptions]):
         """A human-readable description. Secrets are masked."""
         start = " ".join((self.options.startup_mode.value, self._start_text()))
         chosen = PARTITIONS.show(self.options.partitions)
-        return self._described(
+        return self._describe_lines(
             (
                 f"{self.connector} scan '{self.table}'",
                 f"topic: {self.shown_topics}",

@@ -48,11 +48,11 @@ def with_login(properties: Properties, kerberos: KerberosSettings | None) -> Pro
     asks = asks and given.get("sasl.mechanism", "GSSAPI").strip().upper() == "GSSAPI"
     if kerberos is None or kerberos.keytab is None or not asks or "sasl.jaas.config" in given:
         return properties
-    keytab, principal = (_quoted(each or "") for each in (kerberos.keytab, kerberos.principal))
+    keytab, principal = (_quote(each or "") for each in (kerberos.keytab, kerberos.principal))
     module = "com.sun.security.auth.module.Krb5LoginModule"
     given["sasl.jaas.config"] = f"{module} required useKeyTab=true keyTab={keytab} principal={principal};"
     return tuple(sorted(given.items()))
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

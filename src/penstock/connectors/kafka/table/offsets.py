@@ -37,18 +37,18 @@ def _parse_partitions(text: str) -> tuple[TopicPartition, ...]:
     return tuple(sorted({tp for tp, _ in _entries(_PARTITION, "partition:<number>", text)}))
 
 
-def _shown(topic: str, partition: int) -> str:
+def _format_partition(topic: str, partition: int) -> str:
     return (f"topic:{topic}," if topic else "") + f"partition:{partition}"
 
 
 def offsets_text(offsets: Mapping[TopicPartition, int]) -> str:
     """Offsets by (topic, partition) as the text that :data:`OFFSETS` reads."""
-    return ";".join(f"{_shown(*tp)},offset:{offset}" for tp, offset in sorted(offsets.items()))
+    return ";".join(f"{_format_partition(*tp)},offset:{offset}" for tp, offset in sorted(offsets.items()))
 
 
 def partitions_text(partitions: Iterable[TopicPartition]) -> str:
     """A set of (topic, partition) as the text that :data:`PARTITIONS` reads; the topic may be empty."""
-    return ";".join(_shown(*tp) for tp in sorted(partitions))
+    return ";".join(_format_partition(*tp) for tp in sorted(partitions))
 
 
 OFFSETS = Codec("Offsets", _parse, lambda offsets: offsets_text(dict(offsets)))

@@ -66,8 +66,8 @@ class Resolution:
     def resolve(self, cls: type[_Options]) -> KafkaTableSpec[_Options]:
         """The table with options of ``cls``. Raises UnsupportedError with every problem when penstock lacks what each
         is about, OptionsError otherwise."""
-        self._older_names()
-        self._unknown_options()
+        self._note_older_names()
+        self._check_unknown_options()
         options = self._options(cls)
         if options:
             self.notes += [f"'{key}' has no effect: {why}" for key, why in options.remarks]
@@ -120,7 +120,7 @@ class Resolution:
 
     # --- options ---------------------------------------------------------------------------------------------
 
-    def _older_names(self) -> None:
+    def _note_older_names(self) -> None:
         if "sink.semantic" in self.given:  # the older name wins, as in Flink
             self.given.pop("sink.delivery-guarantee", None)
             self.notes.append("'sink.semantic' is deprecated; write 'sink.delivery-guarantee'")
@@ -142,17 +142,17 @@ class Resolution:
                 if option.key in cls.builder_defaults and given.keys().isdisjoint(option.all_keys):
                     given[option.key] = cls.builder_defaults[option.key]
         try:
-            return self._bound(cls, given, properties)
+            return self._bind(cls, given, properties)
         except OptionsError as error:
             known = {problem.key for problem in self.problems}
             self.problems += [problem for problem in error.problems if problem.key not in known]
             return None
 
-    def _bound(self, cls: type[_Options], given: Mapping[str, str], properties: Properties) -> _Options:
+    def _bind(self, cls: type[_Options], given: Mapping[str, str], properties: Properties) -> _Options:
         """The options of the text ``given``. Raises OptionsError with every problem."""
         return cls.from_text(given, self.origin, properties=properties)
 
-    def _unknown_options(self) -> None:
+    def _check_unknown_options(self) -> None:
         """A table may be both read and written, so the options of both sides are known, and those of its formats."""
         known = {"connector", *(key for options in self.declared for key in options.keys())}  # noqa: SIM118
         lenient = ["properties."]
@@ -268,16 +268,16 @@ class Resolution:
     def _metadata(self, options: KafkaTableOptions | None) -> tuple[MetadataColumn, ...]:
         columns = [column for column in self.table.columns if column.kind is ColumnKind.METADATA]
         if not self.writes:
-            found = [self._readable(column) for column in columns]
+            found = [self._resolve_readable(column) for column in columns]
         else:
-            found = [self._writable(column, options) for column in columns if not column.virtual]
+            found = [self._resolve_writable(column, options) for column in columns if not column.virtual]
             keys = [column.key for column in found if column]
             for number, column in enumerate(filter(None, found)):
                 if column.key in keys[:number]:
                     reason = f"metadata '{column.key}' is written by another column too"
-                    self._column_problem(column.name, reason, "drop one of the two")
+                    self._add_column_problem(column.name, reason, "drop one of the two")
             if "headers" in keys and "header-list" in keys:
-                self._column_problem("headers", "cannot be written together with 'header-list'", "drop one of the two")
+                self._add_column_problem("headers", "cannot be written together with 'header-list'", "drop one of the two")
             if options and (len(options.topic) > 1 or options.topic_pattern) and "topic" not in keys:
                 self.problem(
                     "writing to several topics needs a column that names each row's topic",
@@ -286,36 +286,36 @@ class Resolution:
                 )
         return tuple(column for column in found if column)
 
-    def _readable(self, column: Column) -> MetadataColumn | None:
-        key, readable = column.key or column.name, {**self._of_value(), **READABLE}
+    def _resolve_readable(self, column: Column) -> MetadataColumn | None:
+        key, readable = column.key or column.name, {**self._value_metadata(), **READABLE}
         if key not in readable:
             hint = nearest(key, readable) or f"known are {', '.join(readable)}"
-            self._column_problem(column.name, f"there is no metadata '{key}'", hint)
+            self._add_column_problem(column.name, f"there is no metadata '{key}'", hint)
             return None
         if not castable(readable[key], column.type):
-            self._column_problem(
+            self._add_column_problem(
                 column.name,
                 f"metadata '{key}' is {readable[key]} and cannot be cast to {column.type}",
                 f"declare it {readable[key].text()}",
             )
         return MetadataColumn(column.name, key, column.type, readable[key])
 
-    def _of_value(self) -> dict[str, DataType]:
+    def _value_metadata(self) -> dict[str, DataType]:
         """The metadata that the value's format reads."""
         identifier = self._identifier("value.format") or self._identifier("format")
         found = formats.get(identifier) if identifier in formats.names() else None
         metadata = found.metadata if isinstance(found, ChangeFormat) else {}
         return {OF_VALUE + key: each for key, each in metadata.items()}
 
-    def _writable(self, column: Column, options: KafkaTableOptions | None) -> MetadataColumn | None:
+    def _resolve_writable(self, column: Column, options: KafkaTableOptions | None) -> MetadataColumn | None:
         key = column.key or column.name
         fixed_topic = key == "topic" and options is not None and len(options.topic) == 1
         if key not in WRITABLE or fixed_topic:
             reason = "is written only with several topics" if fixed_topic else "cannot be written"
-            self._column_problem(column.name, f"metadata '{key}' {reason}", "declare the column VIRTUAL")
+            self._add_column_problem(column.name, f"metadata '{key}' {reason}", "declare the column VIRTUAL")
             return None
         if not castable(column.type, WRITABLE[key]):
-            self._column_problem(
+            self._add_column_problem(
                 column.name,
                 f"{column.type} cannot be cast to metadata '{key}', which is {WRITABLE[key]}",
                 f"declare it {WRITABLE[key].text()}",
@@ -326,5 +326,5 @@ class Resolution:
         if columns:
             self.notes.append(f"the {part} of a message is '{key}': it does not contain {', '.join(columns)}")
 
-    def _column_problem(self, column: str, reason: str, hint: str) -> None:
+    def _add_column_problem(self, column: str, reason: str, hint: str) -> None:
         self.problems.append(Problem(reason, where=f"{self.origin.locate('')}, column '{column}'", hint=hint))

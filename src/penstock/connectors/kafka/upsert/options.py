@@ -94,7 +94,7 @@ class UpsertKafkaSourceOptions(UpsertKafkaTableOptions):
     rules = (*TABLE_RULES, *READING_RULES)
 
 
-def _buffer(options: UpsertKafkaSinkOptions) -> Iterator[Problem]:
+def _check_buffer(options: UpsertKafkaSinkOptions) -> Iterator[Problem]:
     if (options.buffer_rows > 0) != (options.buffer_interval > timedelta(0)):
         key, other = (_INTERVAL, _ROWS) if options.buffer_rows > 0 else (_ROWS, _INTERVAL)
         yield Problem(
@@ -131,4 +131,4 @@ class UpsertKafkaSinkOptions(UpsertKafkaTableOptions):
     )
     producer_metrics: bool = opt_like(KafkaSinkOptions, "producer_metrics")
 
-    rules = (*TABLE_RULES, *WRITING_RULES, _buffer)
+    rules = (*TABLE_RULES, *WRITING_RULES, _check_buffer)
