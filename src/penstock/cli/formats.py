@@ -70,12 +70,12 @@ def _run(args: argparse.Namespace) -> int:
 
 def _decode(args: argparse.Namespace) -> bool:
     """Whether a message could not be read."""
-    columns, fmt, spec = _definition(args)
+    columns, fmt, spec = _read_definition(args)
     decoder, show = _decoder(columns, fmt, spec), columns.shower(fmt)
     failed, refused = False, 0
     with _open_input(args.file) as source:
-        for first, given in _batches(source):
-            numbers, messages = _messages(given, first) if args.base64 else (range(first, first + len(given)), given)
+        for first, given in _read_batches(source):
+            numbers, messages = _decode_lines(given, first) if args.base64 else (range(first, first + len(given)), given)
             failed |= len(messages) < len(given)
             decoded = decoder.decode(pa.array(messages, pa.binary()))
             texts = show(decoded.rows)
@@ -85,14 +85,14 @@ def _decode(args: argparse.Namespace) -> bool:
             for bad in () if decoder.ignores_errors else decoded.bad:
                 refused += 1
                 error = RecordError(bad.reason, format=spec.identifier, field=bad.field)
-                _complain(f"line {numbers[bad.index]}", error)
+                _report(f"line {numbers[bad.index]}", error)
     if refused and "ignore-parse-errors" in fmt.options.keys():  # noqa: SIM118 - the option set's own method
         way = f"--option {spec.identifier}.ignore-parse-errors=true"
         print(f"penstock decode: {refused} of the messages cannot be read; {way} leaves them out", file=sys.stderr)
     return failed or refused > 0
 
 
-def _messages(lines: list[bytes], first: int) -> tuple[list[int], list[bytes]]:
+def _decode_lines(lines: list[bytes], first: int) -> tuple[list[int], list[bytes]]:
     """The messages in lines of base64, and their line numbers. Reports other lines."""
     numbers, messages = [], []
     for number, line in enumerate(lines, first):
@@ -100,20 +100,20 @@ def _messages(lines: list[bytes], first: int) -> tuple[list[int], list[bytes]]:
             messages.append(base64.b64decode(line.strip(), validate=True))
             numbers.append(number)
         except ValueError as error:
-            _complain(f"line {number}", RecordError(f"expected base64: {error}"))
+            _report(f"line {number}", RecordError(f"expected base64: {error}"))
     return numbers, messages
 
 
 def _encode(args: argparse.Namespace) -> bool:
     """Whether a row could not be written."""
-    columns, fmt, spec = _definition(args)
+    columns, fmt, spec = _read_definition(args)
     schema, changes = columns.physical, isinstance(fmt, ChangeFormat)
     encoder = _build(lambda: fmt.encoder(schema, spec.options), spec)
     reader = ExactJsonReader(schema, JsonOptions())
     arrow = arrow_schema(schema)
     failed = False
     with _open_input(args.file) as source:
-        for first, lines in _batches(source):
+        for first, lines in _read_batches(source):
             numbers: list[int] = []
             kinds: list[RowKind] = []
             rows: list[dict[str, Any]] = []
@@ -121,13 +121,13 @@ def _encode(args: argparse.Namespace) -> bool:
                 if not line.strip():
                     continue
                 try:
-                    kind, given = _row_object(line, schema, changes)
+                    kind, given = _parse_row(line, schema, changes)
                     rows.append(reader.row(given))
                     kinds.append(kind)
                     numbers.append(number)
                 except (Malformed, FieldError) as error:
                     failed = True
-                    _complain(f"line {number}", RecordError(str(error), field=getattr(error, "field", "")))
+                    _report(f"line {number}", RecordError(str(error), field=getattr(error, "field", "")))
             arrays = [pa.array([row[field.name] for row in rows], field.type) for field in arrow]
             batch = batch_of(arrays, arrow, len(rows))
             try:
@@ -136,20 +136,20 @@ def _encode(args: argparse.Namespace) -> bool:
                 else:
                     encoded = encoder.encode(batch)
             except RecordError as error:
-                _complain(f"line {numbers[error.offset]}" if error.offset >= 0 else f"lines from {first} on", error)
+                _report(f"line {numbers[error.offset]}" if error.offset >= 0 else f"lines from {first} on", error)
                 return True
             for number, message in zip(numbers, encoded.to_pylist(), strict=True):
                 text = base64.b64encode(message or b"") if args.base64 else message or b""
                 if b"\n" in text:
                     failed = True
                     hint = "write the messages with --base64"
-                    _complain(f"line {number}", RecordError("its message has a line end in it", hint=hint))
+                    _report(f"line {number}", RecordError("its message has a line end in it", hint=hint))
                 else:
                     sys.stdout.buffer.write(text + b"\n")
     return failed
 
 
-def _row_object(line: bytes, schema: RowType, changes: bool) -> tuple[RowKind, Object]:
+def _parse_row(line: bytes, schema: RowType, changes: bool) -> tuple[RowKind, Object]:
     """The row in a line and its kind. The row is the whole object, or its member ``row`` beside ``op``. ``changes``:
     the format writes all kinds. Raises Malformed."""
     document = parse(line)
@@ -172,7 +172,7 @@ def _row_object(line: bytes, schema: RowType, changes: bool) -> tuple[RowKind, O
     return kind, inner
 
 
-def _definition(args: argparse.Namespace) -> tuple[Columns, Format, FormatSpec]:
+def _read_definition(args: argparse.Namespace) -> tuple[Columns, Format, FormatSpec]:
     """Columns, format and bound options. Raises DefinitionError with every problem found."""
     given, problems = pairs(args.option, "--option")
     columns = Columns()
@@ -222,7 +222,7 @@ def _open_input(path: str) -> BinaryIO:
         raise DefinitionError((Problem(f"cannot read the file: {error.strerror}", path),)) from error
 
 
-def _batches(source: BinaryIO) -> Iterator[tuple[int, list[bytes]]]:
+def _read_batches(source: BinaryIO) -> Iterator[tuple[int, list[bytes]]]:
     """Lines without their ends, in batches, each with the number of its first line."""
     first = 1
     while lines := [line.removesuffix(b"\n") for line in islice(source, _LINES_AT_ONCE)]:
@@ -230,5 +230,5 @@ def _batches(source: BinaryIO) -> Iterator[tuple[int, list[bytes]]]:
         first += len(lines)
 
 
-def _complain(place: str, error: RecordError) -> None:
+def _report(place: str, error: RecordError) -> None:
     print(f"{place}: {error}", file=sys.stderr)

@@ -55,7 +55,7 @@ class Reporter:
         before, records = self._last
         rate = (read - records) / max(now - before, 1e-9)
         self._last = (now, read)
-        text = _progress(done, [each.lag() for each in running], rate, live=self._live)
+        text = _format_progress(done, [each.lag() for each in running], rate, live=self._live)
         if self._live:
             text = text[: shutil.get_terminal_size().columns - 1]  # a line that wraps cannot be rewritten
             print("\r" + text.ljust(self._show_step), end="", file=sys.stderr, flush=True)
@@ -106,7 +106,7 @@ def read_text(done: Sequence[JobProgress], records: str) -> str:
     return f"{records}, {of_files}" if any(each.records_in for each in done) else of_files
 
 
-def _progress(done: Sequence[JobProgress], lags: Sequence[int | None], rate: float, *, live: bool) -> str:
+def _format_progress(done: Sequence[JobProgress], lags: Sequence[int | None], rate: float, *, live: bool) -> str:
     read, written = sum(each.records_in for each in done), sum(each.records_out for each in done)
     lag = "" if None in lags else f", lag {sum(filter(None, lags)):,}"
     commits = [each.committed_at for each in done if each.committed_at]

@@ -60,7 +60,7 @@ def _print_overview(found: JobState, form: str) -> None:
     now = now_ms()
     if form != "table":
         figures = (
-            [step.uid, *_figures(step, number), step.time.reached, step.time.late]
+            [step.uid, *_measure(step, number), step.time.reached, step.time.late]
             for step in found.steps
             for number in range(len(step.tables))
         )
@@ -73,20 +73,20 @@ def _print_overview(found: JobState, form: str) -> None:
     lines = []
     for step in found.steps:
         for number in range(len(step.tables)):
-            name, key, keys, rows, held, segments, oldest = _figures(step, number)
+            name, key, keys, rows, held, segments, oldest = _measure(step, number)
             age = "" if oldest is None else f"{span(max(0, now - oldest))} ago"
             line = (step.uid, name, key, f"{keys:,}", f"{rows:,}", size(held), str(segments), age)
-            lines.append((*line, *_times(step)))
+            lines.append((*line, *_format_times(step)))
     timed = any(line[-2] for line in lines)
     print(table(titles, lines) if timed else table(titles[:-2], [line[:-2] for line in lines]))
 
 
-def _times(step: StepState) -> tuple[str, str]:
+def _format_times(step: StepState) -> tuple[str, str]:
     reached = step.time.reached
     return ("", "") if reached is None else (event_time(reached), f"{step.time.late:,}")
 
 
-def _figures(step: StepState, number: int) -> tuple[str, str, int, int, int, int, int | None]:
+def _measure(step: StepState, number: int) -> tuple[str, str, int, int, int, int, int | None]:
     each = step.tables[number]
     held = each.size
     return each.name, ", ".join(each.key), each.keys, held.rows, held.bytes, held.segments, each.oldest_ms
@@ -94,22 +94,22 @@ def _figures(step: StepState, number: int) -> tuple[str, str, int, int, int, int
 
 def _print_rows(titles: Sequence[str], rows: Iterable[Sequence[Any]], form: str) -> None:
     if form == "table":
-        print(table(titles, [[_text(value) for value in row] for row in rows]))
+        print(table(titles, [[_to_text(value) for value in row] for row in rows]))
     elif form == "json":
         for row in rows:
             print(json.dumps(dict(zip(titles, map(_to_json, row), strict=True)), ensure_ascii=False))
     else:
         writer = csv.writer(sys.stdout, lineterminator="\n")
         writer.writerow(titles)
-        writer.writerows(_texts(rows))
+        writer.writerows(_to_texts(rows))
 
 
-def _texts(rows: Iterable[Sequence[Any]]) -> Iterator[list[str]]:
+def _to_texts(rows: Iterable[Sequence[Any]]) -> Iterator[list[str]]:
     for row in rows:
-        yield [_text(value) for value in row]
+        yield [_to_text(value) for value in row]
 
 
-def _text(value: Any) -> str:
+def _to_text(value: Any) -> str:
     plain = _to_json(value)
     if isinstance(plain, str):
         return plain

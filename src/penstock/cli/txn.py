@@ -106,13 +106,13 @@ def _list(args: argparse.Namespace) -> int:
         # A transaction of an id that is not listed looks like a hanging one.
         doubt = blind_spot(session) if hanging else ""
     if shown:
-        print(_table(shown, people))
+        print(_format_table(shown, people))
     else:
         which = f" of ids that start with '{prefix}'" if prefix else ""
         print("No transactions" + which if args.all else "No open transactions" + which)
     if held:
         print("\nRead_committed readers wait at the last stable offset of:")
-        print(table(_HELD_TITLES, _held_rows(held, doubt)))
+        print(table(_HELD_TITLES, _held_back_rows(held, doubt)))
         if hanging and not doubt:
             options = " ".join(f"--hanging {each.topic}-{each.partition}" for each in hanging)
             print(f"No coordinator will end the hanging transactions; this does: penstock txn abort {options}")
@@ -142,7 +142,7 @@ def _warn_about_lost(lost: Sequence[TopicPartition]) -> None:
         _warn(f"these partitions are left out, because they have no leader: {_format_partitions(lost)}")
 
 
-def _table(shown: Iterable[TransactionDescription], people: Mapping[str, _Owner]) -> str:
+def _format_table(shown: Iterable[TransactionDescription], people: Mapping[str, _Owner]) -> str:
     return table(
         _TITLES,
         [
@@ -161,7 +161,7 @@ def _table(shown: Iterable[TransactionDescription], people: Mapping[str, _Owner]
     )
 
 
-def _held_rows(held: Iterable[HeldBack], doubt: str) -> Iterator[Sequence[str]]:
+def _held_back_rows(held: Iterable[HeldBack], doubt: str) -> Iterator[Sequence[str]]:
     """A row for each open transaction in each partition. The first one holds readers back, the others will do so when
     it has ended."""
     for each in held:
@@ -210,11 +210,11 @@ def _describe(args: argparse.Namespace) -> int:
                 ("state", each.state),
                 ("producer", f"id {each.producer_id}, epoch {each.epoch}"),
                 ("coordinator", f"node {node}, {session.address(node)}"),
-                *_times(each),
+                *_describe_times(each),
                 ("partitions", _format_partitions(each.partitions) or "none"),
                 ("owner", people[each.transactional_id].long),
                 ("last progress", known.unknown or str(progress or f"none in topic '{args.progress_topic}'")),
-                *(("holds back", text) for text in _holds_back(each, held)),
+                *(("holds back", text) for text in _describe_held_back(each, held)),
             ):
                 print(f"  {title:<14}{text}")
     if not chosen:
@@ -222,7 +222,7 @@ def _describe(args: argparse.Namespace) -> int:
     return 0
 
 
-def _times(seen: TransactionDescription) -> Iterator[tuple[str, str]]:
+def _describe_times(seen: TransactionDescription) -> Iterator[tuple[str, str]]:
     timeout, age = span(seen.timeout_ms), age_ms(seen)
     if age is not None:
         yield "open since", f"{moment(seen.started_ms)}, {span(age)} ago"
@@ -230,7 +230,7 @@ def _times(seen: TransactionDescription) -> Iterator[tuple[str, str]]:
     yield "timeout", timeout
 
 
-def _holds_back(seen: TransactionDescription, held: Iterable[HeldBack]) -> Iterator[str]:
+def _describe_held_back(seen: TransactionDescription, held: Iterable[HeldBack]) -> Iterator[str]:
     for each in held:
         partition = f"{each.topic} {each.partition} from offset"
         for holder in each.holders:
@@ -260,7 +260,7 @@ def _abort_ids(session: Session, args: argparse.Namespace) -> int:
     _, people = _find_owners(session, chosen, args)
     doomed = [each for each in chosen if args.force or not people[each.transactional_id].obstacle]
     if chosen:
-        print(_table(chosen, people))
+        print(_format_table(chosen, people))
     elif args.prefix:
         print(f"No open transactions of ids that start with '{args.prefix}'")
     failed = len(doomed) < len(chosen)
@@ -291,7 +291,7 @@ def _abort_hanging(session: Session, args: argparse.Namespace) -> int:
     if args.ids or args.prefix:
         hint = "abort transactional ids in a separate command"
         raise OptionsError((Problem("cannot be combined with ids or --prefix", where="--hanging", hint=hint),))
-    tps = [_partition(each) for each in args.hanging]
+    tps = [_parse_partition(each) for each in args.hanging]
     doubt = blind_spot(session)
     if doubt and not args.force:
         raise KafkaError(
@@ -306,7 +306,7 @@ def _abort_hanging(session: Session, args: argparse.Namespace) -> int:
             print(f"Nothing hangs in topic '{topic}', partition {partition}")
     if not doomed:
         return 0
-    print(table(_HELD_TITLES, _held_rows(found, doubt)))
+    print(table(_HELD_TITLES, _held_back_rows(found, doubt)))
     print("The brokers end the hanging transactions in these partitions, without any coordinator.")
     if not _ask(args, f"Abort {count(len(doomed), 'hanging transaction')}?"):
         return 1
@@ -317,7 +317,7 @@ def _abort_hanging(session: Session, args: argparse.Namespace) -> int:
     return 0
 
 
-def _partition(text: str) -> TopicPartition:
+def _parse_partition(text: str) -> TopicPartition:
     topic, dash, partition = text.rpartition("-")
     if not dash or not topic or not partition.isdecimal():
         raise OptionsError((Problem("expected a topic, a dash and a partition's number", text, where="--hanging"),))

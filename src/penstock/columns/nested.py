@@ -114,7 +114,7 @@ def _add(nodes: list[ColumnNode], name: str, data_type: DataType, repeated: bool
     return index
 
 
-def _table(shape: Shape, capacities: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+def _build_table(shape: Shape, capacities: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     table = np.zeros((len(shape.nodes), 5), np.int64)
     table[:, ROOT] = [node.root for node in shape.nodes]
     table[:, WIDTH] = [_WIDTHS.get(node.root, 1) for node in shape.nodes]
@@ -146,7 +146,7 @@ class NestedColumns:
         self._allocate(np.array(room, np.int64))
 
     def _allocate(self, capacities: npt.NDArray[np.int64]) -> None:
-        self.nodes = _table(self.shape, capacities)
+        self.nodes = _build_table(self.shape, capacities)
         self.words = np.empty(int((self.nodes[:, CAPACITY] * self.nodes[:, WIDTH]).sum()), np.int64)
         self.valid = np.empty(int(capacities.sum()), np.uint8)
 
@@ -203,10 +203,10 @@ class NestedColumns:
         """
         root, schema = self.shape.nodes[0], arrow_schema(self.shape.row)
         copy = {type_roots.STRING: strings, type_roots.BYTES: binaries}
-        columns = [self._column(child, text, copy) for child in root.children]
+        columns = [self._build_column(child, text, copy) for child in root.children]
         return batch_of(columns, schema, int(self.counts[0]))
 
-    def _column(self, index: int, text: npt.NDArray[np.uint8], copy: Mapping[int, Gather]) -> pa.Array:
+    def _build_column(self, index: int, text: npt.NDArray[np.uint8], copy: Mapping[int, Gather]) -> pa.Array:
         node, count = self.shape.nodes[index], int(self.counts[index])
         arrow, root, width = arrow_type(node.type), node.root, int(self.nodes[index, WIDTH])
         start = int(self.nodes[index, VALID_BASE])
@@ -217,7 +217,7 @@ class NestedColumns:
             return gather_spans(arrow, text, values.reshape(-1, 2), valid, copy[root])
         if root == type_roots.DECIMAL:
             return from_buffers(arrow, valid, values)
-        children = [self._column(child, text, copy) for child in node.children]
+        children = [self._build_column(child, text, copy) for child in node.children]
         if root == type_roots.ROW:
             return pa.Array.from_buffers(arrow, count, [validity_buffer(valid)], children=children)
         if root not in (type_roots.ARRAY, type_roots.MAP):

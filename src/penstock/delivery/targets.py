@@ -78,7 +78,7 @@ def deliver(batch: Batch, targets: Sequence[Committer], operators: Operators) ->
         if not left and not (apart and repeating):
             return Delivered(bound or "", skipped)
         attempt = (
-            operators.run(batch, _before(batch, statuses, operators)) if bound is None else operators.kept(batch, bound)
+            operators.run(batch, _find_state_before(batch, statuses, operators)) if bound is None else operators.kept(batch, bound)
         )
     except (CheckpointError, DatabaseError):
         check_owners()  # a new owner deletes files that this run has not read yet, and tables that it writes
@@ -93,7 +93,7 @@ def deliver(batch: Batch, targets: Sequence[Committer], operators: Operators) ->
     return Delivered(attempt.state if left else "", tuple(done[number] for number in range(len(targets))))
 
 
-def _before(batch: Batch, statuses: Mapping[int, CommitStatus], operators: Operators) -> str:
+def _find_state_before(batch: Batch, statuses: Mapping[int, CommitStatus], operators: Operators) -> str:
     """The reference to the state before a batch that binds no attempt."""
     found = _agree_on_state(batch, [each.state for each in statuses.values()], operators)
     if found is None and not operators.keeps_rows:

@@ -95,7 +95,7 @@ def parse_float(text: str) -> float:
     value = parse_double(text)
     if not math.isfinite(value) or value == 0.0:
         return value
-    rounded = _single(value)
+    rounded = _to_single(value)
     match = _match_number(text)
     if rounded == value or not match["plain"]:
         return rounded
@@ -109,7 +109,7 @@ def parse_float(text: str) -> float:
     return larger if exact > Decimal(abs(value)) else smaller
 
 
-def _single(value: float) -> float:
+def _to_single(value: float) -> float:
     try:
         return float(struct.unpack("<f", struct.pack("<f", value))[0])
     except OverflowError:
@@ -154,17 +154,17 @@ def decimal_text(value: Decimal, plain: bool) -> str:
 
 def double_text(value: float) -> str:
     """``Double.toString`` of Java 19 and later: the shortest text that reads back as ``value``."""
-    return _java_notation(value, repr(value))
+    return _to_java_notation(value, repr(value))
 
 
 def float_text(value: float) -> str:
     """``Float.toString`` of Java 19 and later, for a value that a float holds exactly."""
     if not math.isfinite(value) or value == 0.0:
         return double_text(value)
-    return _java_notation(value, np.format_float_scientific(np.float32(value), unique=True))
+    return _to_java_notation(value, np.format_float_scientific(np.float32(value), unique=True))
 
 
-def _java_notation(value: float, shortest: str) -> str:
+def _to_java_notation(value: float, shortest: str) -> str:
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):

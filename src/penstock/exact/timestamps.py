@@ -60,7 +60,7 @@ def lenient_date(text: str) -> int:
     return days_of(year, month, 1) + day - 1
 
 
-def _nanos(text: str, match: re.Match[str] | None, form: str, smart: bool) -> int:
+def _to_nanos(text: str, match: re.Match[str] | None, form: str, smart: bool) -> int:
     if match is None:
         raise ValueError(f"expected a time '{form}', not {shown(text)}")
     hour, minute, second = int(match.group(1)), int(match.group(2)), int(match.group(3) or 0)
@@ -74,12 +74,12 @@ def _nanos(text: str, match: re.Match[str] | None, form: str, smart: bool) -> in
 
 def parse_time(text: str) -> int:
     """``HH:mm:ss[.f]`` to nanoseconds of the day. Raises ValueError."""
-    return _nanos(text, _TIME.fullmatch(text), "HH:mm:ss[.f]", True) % _DAY_NANOS
+    return _to_nanos(text, _TIME.fullmatch(text), "HH:mm:ss[.f]", True) % _DAY_NANOS
 
 
 def parse_iso_time(text: str) -> int:
     """``HH:mm[:ss[.f]]``, strictly, to nanoseconds of the day. Raises ValueError."""
-    return _nanos(text, _ISO_TIME.fullmatch(text), "HH:mm[:ss[.f]]", False)
+    return _to_nanos(text, _ISO_TIME.fullmatch(text), "HH:mm[:ss[.f]]", False)
 
 
 def parse_timestamp(text: str, iso: bool, zone: bool, offset: bool = False) -> int:
@@ -95,7 +95,7 @@ def parse_timestamp(text: str, iso: bool, zone: bool, offset: bool = False) -> i
         found = _OFFSET.fullmatch(text)
         if found is None:
             raise ValueError(f"expected a timestamp '{form}', not {shown(text)}")
-        body, shift = found.group(1), _offset_micros(found.group(2))
+        body, shift = found.group(1), _parse_offset(found.group(2))
     elif zone:
         if not text.endswith("Z"):
             raise ValueError(f"expected a timestamp '{form}', not {shown(text)}")
@@ -107,14 +107,14 @@ def parse_timestamp(text: str, iso: bool, zone: bool, offset: bool = False) -> i
     if not separator:
         raise ValueError(f"expected a timestamp '{form}', not {shown(text)}")
     days = parse_date(date, smart)
-    nanos = _nanos(time, (_ISO_TIME if iso else _TIME).fullmatch(time), form, smart)
+    nanos = _to_nanos(time, (_ISO_TIME if iso else _TIME).fullmatch(time), form, smart)
     micros = days * _DAY + nanos // 1000 - shift
     if not -(2**63) < micros < 2**63:
         raise ValueError(f"out of the range of timestamps: {shown(text)}")
     return micros
 
 
-def _offset_micros(text: str) -> int:
+def _parse_offset(text: str) -> int:
     if text == "Z":
         return 0
     hours, minutes, seconds = (int(part) for part in (text[1:] + ":0").split(":")[:3])

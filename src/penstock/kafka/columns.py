@@ -36,7 +36,7 @@ def binary_column(array: pa.Array | pa.ChunkedArray | None, rows: int) -> Column
     """
     if array is None or pa.types.is_null(array.type):
         return ColumnParts(read_only(np.zeros(rows, np.int64)), read_only(np.full(rows, -1, np.int64)), _NO_BYTES)
-    array = _whole(array)
+    array = _combine_chunks(array)
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
     if pa.types.is_fixed_size_binary(array.type) or pa.types.is_binary_view(array.type):
@@ -59,7 +59,7 @@ def header_column(array: pa.Array | pa.ChunkedArray | None, rows: int) -> Header
     if array is None or pa.types.is_null(array.type):
         none = binary_column(None, 0)
         return HeaderColumn(_NO_INTS, _NO_INTS, none, none)
-    array = _whole(array)
+    array = _combine_chunks(array)
     found = array.type
     wide = pa.types.is_large_list(found)
     listed = wide or pa.types.is_list(found)
@@ -88,7 +88,7 @@ def _ranges(array: pa.Array, offsets: pa.Buffer, wide: bool, null: int) -> tuple
     return read_only(limits[:-1].astype(np.int64)), read_only(lengths)
 
 
-def _whole(array: pa.Array | pa.ChunkedArray) -> pa.Array:
+def _combine_chunks(array: pa.Array | pa.ChunkedArray) -> pa.Array:
     """One array. Chunks are joined as large binary, because more than 2 GiB do not fit Arrow's binary type."""
     if not isinstance(array, pa.ChunkedArray):
         return array

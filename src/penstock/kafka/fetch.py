@@ -235,11 +235,11 @@ class Fetcher:
             if node not in self._flights:
                 ids = {topic: self._session.topic(topic).topic_id for topic, _ in group}
                 sent = time.monotonic()
-                answer = self._session.send(self._request(group, ids), node)
+                answer = self._session.send(self._build_request(group, ids), node)
                 readings = {tp: reading for tp, (reading, _) in group.items()}
                 self._flights[node] = _Flight(answer, readings, {each: name for name, each in ids.items()}, sent)
 
-    def _request(
+    def _build_request(
         self, group: dict[TopicPartition, tuple[_Reading, PartitionInfo]], topic_ids: dict[str, UUID | None]
     ) -> Any:
         Topic = FetchRequest.FetchTopic

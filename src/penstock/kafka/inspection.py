@@ -146,14 +146,14 @@ def held_back(
     For all topics, leaves out partitions without a leader; :func:`without_leader` lists them.
     """
     deadline = deadline or session.deadline()
-    tps = _partitions(session, topics, deadline)
+    tps = _list_partitions(session, topics, deadline)
     ends = list_offsets(session, tps, LATEST, isolation=READ_UNCOMMITTED, deadline=deadline)
     # Requested after the ends, so that records written between the two requests do not look held back.
     stable = list_offsets(session, tps, LATEST, isolation=READ_COMMITTED, deadline=deadline)
     held = {
         tp: (at.offset, end.offset) for tp in tps if (at := stable[tp]) and (end := ends[tp]) and at.offset < end.offset
     }
-    holders = _holders(session, held, deadline) if held else {}
+    holders = _find_holders(session, held, deadline) if held else {}
     return [HeldBack(*tp, *held[tp], holders[tp]) for tp in sorted(holders)]
 
 
@@ -165,7 +165,7 @@ def without_leader(session: Session, *, deadline: Deadline | None = None) -> lis
     )
 
 
-def _partitions(session: Session, topics: Iterable[str] | None, deadline: Deadline) -> list[TopicPartition]:
+def _list_partitions(session: Session, topics: Iterable[str] | None, deadline: Deadline) -> list[TopicPartition]:
     if topics is not None:
         infos = {name: session.topic(name, deadline) for name in topics}
         return [(name, each.partition) for name, info in infos.items() for each in info.partitions]
@@ -173,7 +173,7 @@ def _partitions(session: Session, topics: Iterable[str] | None, deadline: Deadli
     return [(name, each.partition) for name, info in every.items() for each in info.partitions if each.leader >= 0]
 
 
-def _holders(
+def _find_holders(
     session: Session, tps: Iterable[TopicPartition], deadline: Deadline
 ) -> dict[TopicPartition, tuple[Holder, ...]]:
     """The producers with a transaction open in each of these partitions, without partitions where it has ended."""

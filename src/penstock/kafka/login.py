@@ -76,7 +76,7 @@ class KerberosLogin:
 Login = PasswordLogin | TokenLogin | KerberosLogin
 
 
-def _part(value: str) -> float:
+def _parse_part(value: str) -> float:
     try:
         if 0.5 <= (found := float(value)) <= 1:
             return found
@@ -85,7 +85,7 @@ def _part(value: str) -> float:
     raise ValueError("expected a number from 0.5 to 1")
 
 
-def _token_address(value: str) -> str:
+def _check_address(value: str) -> str:
     address = value.strip()
     parts = urlsplit(address)
     if parts.scheme in {"http", "https"} and parts.hostname:
@@ -137,7 +137,7 @@ LOGIN_PROPERTIES: Mapping[str, Property] = {
     "sasl.login.connect.timeout.ms": Property(number(1), "Longest wait for a connection to the token endpoint."),
     "sasl.login.read.timeout.ms": Property(number(1), "Longest wait for an answer of the token endpoint."),
     _WINDOW: Property(
-        Codec("Double", _part),
+        Codec("Double", _parse_part),
         "Part of a token's lifetime after which new connections get a new one; 0.8 by default.",
     ),
     _CLIENT_ID: Property(TEXT, "Id of this client at the token endpoint; also `clientId` in `sasl.jaas.config`."),
@@ -155,7 +155,7 @@ LOGIN_PROPERTIES: Mapping[str, Property] = {
     ),
     "sasl.oauthbearer.scope": Property(TEXT, "Scope to ask for; also `scope` in `sasl.jaas.config`."),
     _ENDPOINT: Property(
-        Codec("URL", _token_address, quoted=False),
+        Codec("URL", _check_address, quoted=False),
         "URL of the server that issues tokens, `https://...`; or of a file with a token, `file:///...`.",
     ),
 }
@@ -182,7 +182,7 @@ def _login_error(reason: str, key: str = _JAAS, hint: str = "") -> OptionsError:
 _PACKAGE = "org.apache.kafka.common.security"
 
 
-def _module(values: Mapping[str, Any], mechanism: str, name: str, example: str) -> LoginModule | None:
+def _read_module(values: Mapping[str, Any], mechanism: str, name: str, example: str) -> LoginModule | None:
     if _JAAS not in values:
         return None
     try:
@@ -195,10 +195,10 @@ def _module(values: Mapping[str, Any], mechanism: str, name: str, example: str) 
     return found
 
 
-def _password(mechanism: str, values: Mapping[str, Any]) -> Login:
+def _read_password(mechanism: str, values: Mapping[str, Any]) -> Login:
     package, name = ("plain", "PlainLoginModule") if mechanism == "PLAIN" else ("scram", "ScramLoginModule")
     example = f'\'{_PACKAGE}.{package}.{name} required username="..." password="...";\''
-    found = _module(values, mechanism, name, example)
+    found = _read_module(values, mechanism, name, example)
     if found is None:
         raise _login_error(f"is required with sasl.mechanism={mechanism}", hint=f"give it as {example}")
     for option in ("username", "password"):
@@ -214,7 +214,7 @@ _EXTENSION_NAME = re.compile(r"[A-Za-z]+")
 def _read_token(mechanism: str, values: Mapping[str, Any]) -> Login:
     name = "OAuthBearerLoginModule"
     example = f"'{_PACKAGE}.oauthbearer.{name} required;' with or without options"
-    found = _module(values, mechanism, name, example)
+    found = _read_module(values, mechanism, name, example)
     options = found.options if found else {}
     url: str = values.get(_ENDPOINT, "")
     source: UnsecuredToken | TokenFile | TokenEndpoint
@@ -222,7 +222,7 @@ def _read_token(mechanism: str, values: Mapping[str, Any]) -> Login:
     if url.startswith("file:"):
         source = TokenFile(unquote(urlsplit(url).path))
     elif url:
-        source = _endpoint(url, options, values)
+        source = _read_endpoint(url, options, values)
     elif any(key.startswith(_UNSECURED) for key in options):
         source, prefix = _read_unsecured(options), f"{_UNSECURED}Extension_"
     else:
@@ -236,7 +236,7 @@ def _read_token(mechanism: str, values: Mapping[str, Any]) -> Login:
     return TokenLogin(source, extensions, values.get(_WINDOW, 0.8))
 
 
-def _endpoint(url: str, options: Mapping[str, str], values: Mapping[str, Any]) -> TokenEndpoint:
+def _read_endpoint(url: str, options: Mapping[str, str], values: Mapping[str, Any]) -> TokenEndpoint:
     credentials = {_CLIENT_ID: "clientId", _CLIENT_SECRET: "clientSecret"}
     name, secret = (values.get(key) or options.get(option, "") for key, option in credentials.items())
     problems = [
@@ -263,7 +263,7 @@ def _endpoint(url: str, options: Mapping[str, str], values: Mapping[str, Any]) -
 def _read_unsecured(options: Mapping[str, str]) -> UnsecuredToken:
     """The token that Kafka's OAuthBearerUnsecuredLoginCallbackHandler makes with these options."""
     try:
-        claims = tuple(_claims(options))
+        claims = tuple(_read_claims(options))
         lifetime = float(options.get(f"{_UNSECURED}LifetimeSeconds", "3600"))
     except ValueError:
         raise _login_error(f"expected numbers in {_UNSECURED}NumberClaim_... and {_UNSECURED}LifetimeSeconds") from None
@@ -273,7 +273,7 @@ def _read_unsecured(options: Mapping[str, str]) -> UnsecuredToken:
     return UnsecuredToken(claims, lifetime)
 
 
-def _claims(options: Mapping[str, str]) -> Iterator[tuple[str, str | float | tuple[str, ...]]]:
+def _read_claims(options: Mapping[str, str]) -> Iterator[tuple[str, str | float | tuple[str, ...]]]:
     readers: dict[str, Callable[[str], str | float | tuple[str, ...]]] = {
         f"{_UNSECURED}StringClaim_": str,
         f"{_UNSECURED}NumberClaim_": float,
@@ -286,12 +286,12 @@ def _claims(options: Mapping[str, str]) -> Iterator[tuple[str, str | float | tup
                 yield key.removeprefix(prefix), read(value)
 
 
-def _kerberos(mechanism: str, values: Mapping[str, Any]) -> Login:
+def _read_kerberos(mechanism: str, values: Mapping[str, Any]) -> Login:
     example = (
         '\'com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true keyTab="..." principal="...";\', '
         "or with useTicketCache=true"
     )
-    found = _module(values, mechanism, "Krb5LoginModule", example)
+    found = _read_module(values, mechanism, "Krb5LoginModule", example)
     options = found.options if found else {"useTicketCache": "true"}
     service = values.get("sasl.kerberos.service.name") or options.get("serviceName") or "kafka"
     if options.get("serviceName", service) != service:
@@ -310,7 +310,7 @@ def _kerberos(mechanism: str, values: Mapping[str, Any]) -> Login:
 
 
 _LOGINS: Mapping[str, Callable[[str, Mapping[str, Any]], Login]] = {
-    **dict.fromkeys(MECHANISMS, _password),
+    **dict.fromkeys(MECHANISMS, _read_password),
     "OAUTHBEARER": _read_token,
-    "GSSAPI": _kerberos,
+    "GSSAPI": _read_kerberos,
 }

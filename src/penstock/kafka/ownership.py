@@ -133,7 +133,7 @@ def _retake(
     deadline: Deadline | None,
 ) -> ProgressRead:
     """Take the id over again after a transaction without a definite end, unless it has another owner by now. Gives the
-    progress after that, which is definite. For ``since`` see :func:`_winner`.
+    progress after that, which is definite. For ``since`` see :func:`_find_winner`.
 
     The client's state stays unknown, except after FencedError, which names the winner. The winner is not disturbed,
     unless it takes the id over at the same moment.
@@ -145,14 +145,14 @@ def _retake(
         # read afterwards.
         seen = describe_transaction(session, name, deadline=deadline)
         read = read_progress(session, topic, name, deadline=deadline)
-        _check_winner(client, _winner(read, run_id, since, seen.producer_id if seen else lost.producer_id))
+        _check_winner(client, _find_winner(read, run_id, since, seen.producer_id if seen else lost.producer_id))
         # An InitProducerId of ours without an answer looks like another run's when it arrives: then only claims tell.
-        if client.init_lost or not (seen and _taken_over(seen, lost, committing=client.commit_asked)):
+        if client.init_lost or not (seen and _is_taken_over(seen, lost, committing=client.commit_asked)):
             break
         patience = patience or Deadline.after(_CLAIM_SECONDS * 1000)
         if patience.passed:  # until then it may still write its claim
             read = read_present_progress(session, topic, name, deadline=deadline)
-            _check_winner(client, _winner(read, run_id, since, seen.producer_id))
+            _check_winner(client, _find_winner(read, run_id, since, seen.producer_id))
             client.settled(fenced=True)
             former = read.latest_claim
             known = f" ({former})" if former and former.run_id != run_id else ""
@@ -166,7 +166,7 @@ def _retake(
     # No other run owns it. Taking a new epoch ends an open transaction, and only then progress is definite.
     owned = client.init(deadline)
     read = read_present_progress(session, topic, name, deadline=deadline)
-    winner = _winner(read, run_id, since, owned.producer_id)
+    winner = _find_winner(read, run_id, since, owned.producer_id)
     if winner is not None:
         # A copy intervened and may have published; now both are fenced, and both stop.
         client.settled(fenced=True)
@@ -192,7 +192,7 @@ def taken_over(transactional_id: str, winner: Claim) -> FencedError:
     )
 
 
-def _winner(read: ProgressRead, run_id: str, since: ProducerIdentity | None, producer_id: int) -> Claim | None:
+def _find_winner(read: ProgressRead, run_id: str, since: ProducerIdentity | None, producer_id: int) -> Claim | None:
     """The claim of another run than ``run_id`` that took the id over after us.
 
     ``since`` is None once our own claim is committed: then a later claim is always a winner's. Before that, the latest
@@ -208,7 +208,7 @@ def _winner(read: ProgressRead, run_id: str, since: ProducerIdentity | None, pro
     return claim if later else None
 
 
-def _taken_over(seen: TransactionDescription, lost: ProducerIdentity, *, committing: bool) -> bool:
+def _is_taken_over(seen: TransactionDescription, lost: ProducerIdentity, *, committing: bool) -> bool:
     """Whether the coordinator's state comes from another client. ``committing``: we have asked for a commit.
 
     Our own commit and the broker's time-out leave the epoch unchanged or one higher, with a transaction that is being

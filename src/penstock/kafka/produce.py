@@ -266,7 +266,7 @@ class Producer:
             return
         can_send = any(self._has_room(self._session.known_leader(*held.tp)) for held, _ in self._held)
         self._begin()
-        with self._remembering():
+        with self._remember_error():
             if can_send:  # else it is sent after the answers to what is under way
                 self._send()
             while self._receive(0.0):
@@ -278,7 +278,7 @@ class Producer:
         """Wait until everything is acknowledged. The default deadline is each batch's ``delivery.timeout.ms``."""
         self._raise_failure()
         self._begin()
-        with self._remembering():
+        with self._remember_error():
             while self._open:
                 self._step(deadline)
 
@@ -305,7 +305,7 @@ class Producer:
             raise self._failure
 
     @contextlib.contextmanager
-    def _remembering(self) -> Iterator[None]:
+    def _remember_error(self) -> Iterator[None]:
         """Keeps the first error, and refuses all calls after it: a gap in the sequences cannot be closed."""
         try:
             yield
@@ -349,7 +349,7 @@ class Producer:
         self._send()
         now = time.monotonic()
         if deadline and deadline.passed:
-            raise self._gave_up(next(lane for lane in self._lanes.values() if lane.busy), f"within {deadline}")
+            raise self._timeout_error(next(lane for lane in self._lanes.values() if lane.busy), f"within {deadline}")
         alarms = [lane.not_before for lane in self._queued.values() if lane.not_before > now]
         alarms += [deadline.at] if deadline else []
         wait = min(alarms, default=now + 1.0) - now
@@ -367,7 +367,7 @@ class Producer:
                         del self._queued[lane.tp]
                 ids = {topic: self._session.topic(topic).topic_id for topic, _ in batches}
                 names: dict[UUID | None, str] = {each: topic for topic, each in ids.items() if each is not None}
-                answer = self._session.send(self._request(batches, ids), node)
+                answer = self._session.send(self._build_request(batches, ids), node)
                 flight = _Flight(node, batches, names, answer, time.monotonic())
                 self._flights[node] = self._flights.get(node, 0) + 1
                 flight.answer.add_done_callback(lambda _, flight=flight: self._landed.put(flight))  # type: ignore[misc]
@@ -387,7 +387,7 @@ class Producer:
                 continue
             batch = lane.waiting[0]
             if batch.expires <= now:
-                raise self._gave_up(lane, limit)
+                raise self._timeout_error(lane, limit)
             if lane.not_before > now:
                 continue
             try:
@@ -400,7 +400,7 @@ class Producer:
             except RetriableError as error:
                 lane.last_fault = Fault(CLIENT_CODE, "its leader is not known", Action.REFRESH)
                 lane.last_detail = str(error)
-                raise self._gave_up(lane, limit) from error
+                raise self._timeout_error(lane, limit) from error
             size = sizes.get(node, 0) + len(batch.data)
             if not self._has_room(node) or (node in groups and size > config.max_request_size):
                 continue
@@ -422,7 +422,7 @@ class Producer:
         """
         return 1 if self._lease and lane.tp not in self._lease.begun else self._window
 
-    def _request(self, batches: dict[TopicPartition, _Batch], topic_ids: dict[str, UUID | None]) -> Any:
+    def _build_request(self, batches: dict[TopicPartition, _Batch], topic_ids: dict[str, UUID | None]) -> Any:
         Topic = ProduceRequest.TopicProduceData
         Partition = Topic.PartitionProduceData
         topics = [
@@ -498,7 +498,7 @@ class Producer:
         elif self._acks == 0:
             results = dict.fromkeys(flight.batches, (fault_of(0), "", -1))
         else:
-            results = self._results(flight)
+            results = self._read_results(flight)
             throttled = flight.answer.result().throttle_time_ms
             if any(fault.code in _WITHOUT_FOLLOWERS for fault, _, _ in results.values()):
                 self._session.doubt(flight.node)
@@ -508,7 +508,7 @@ class Producer:
             self._settle(self._lanes[tp], batch, *results.get(tp, missing))
         return True
 
-    def _results(self, flight: _Flight) -> dict[TopicPartition, tuple[Fault, str, int]]:
+    def _read_results(self, flight: _Flight) -> dict[TopicPartition, tuple[Fault, str, int]]:
         results = {}
         for topic in flight.answer.result().responses:
             for each in topic.partition_responses:
@@ -536,7 +536,7 @@ class Producer:
             batch.failures += 1
             self.counts.retried += batch.records
             if batch.failures > self._session.config.retries:
-                raise self._gave_up(lane, f"after {self._session.config.retries} retries")
+                raise self._timeout_error(lane, f"after {self._session.config.retries} retries")
         elif self._lease and fault.code in {_OUT_OF_ORDER, _UNKNOWN_PRODUCER}:
             lane.failed.append(batch)
             lane.last_fault, lane.last_detail = fault, detail
@@ -572,7 +572,7 @@ class Producer:
             return StaleEpochError(f"{label}: {fault.name}")
         return fault.lacking("Write").error(label, detail)
 
-    def _gave_up(self, lane: _Lane, limit: str) -> PenstockError:
+    def _timeout_error(self, lane: _Lane, limit: str) -> PenstockError:
         detail = f" ({lane.last_detail})" if lane.last_detail else ""
         fault = f", at last {lane.last_fault.name}{detail}" if lane.last_fault else ""
         text = f"writing to {lane.name}: not acknowledged {limit}{fault}; check that its leader is up"

@@ -35,7 +35,7 @@ READ_COMMITTED = "read_committed"
 READ_UNCOMMITTED = "read_uncommitted"
 
 
-def _servers(value: str) -> tuple[str, ...]:
+def _parse_servers(value: str) -> tuple[str, ...]:
     servers = tuple(re.sub(r"^[A-Za-z_]+://", "", server) for server in COMMA_LIST.parse(value))
     for server in servers:
         if not re.fullmatch(r"(\[[0-9A-Fa-f:.%]+\]|[^:\s/]+):\d{1,5}", server):
@@ -43,14 +43,14 @@ def _servers(value: str) -> tuple[str, ...]:
     return servers
 
 
-def _acks(value: str) -> int:
+def _parse_acks(value: str) -> int:
     known = {"all": -1, "-1": -1, "0": 0, "1": 1}
     if value.strip().lower() not in known:
         raise ValueError("expected 'all', '1' or '0'")
     return known[value.strip().lower()]
 
 
-def _gzip_level(value: str) -> int | None:
+def _parse_gzip_level(value: str) -> int | None:
     level = number(-1, 9).parse(value)
     if level == 0:
         raise ValueError("expected a level from 1 to 9, or -1 for the default")
@@ -70,7 +70,7 @@ class ClientConfig:
     """
 
     bootstrap_servers: tuple[str, ...] = prop(
-        Codec("List<String>", _servers), "Brokers to ask first, as `host:port,host:port`.", MISSING
+        Codec("List<String>", _parse_servers), "Brokers to ask first, as `host:port,host:port`.", MISSING
     )
     client_id: str = prop(TEXT, "Name of this client in the brokers' logs, metrics and quotas.", "penstock")
     client_rack: str = prop(TEXT, "Rack of this client; sent with every fetch.", "")
@@ -124,7 +124,7 @@ class ClientConfig:
     allow_auto_create_topics: bool = prop(BOOLEAN, "Whether asking for a missing topic may create it.", True)
 
     acks: int = prop(
-        Codec("String", _acks),
+        Codec("String", _parse_acks),
         "Replicas that must have a record batch: `all`, `1` or `0`. At-least-once needs `all`: with less, records are "
         "lost with a broker, and a warning says so. Exactly-once refuses less.",
         -1,
@@ -133,7 +133,7 @@ class ClientConfig:
     compression_type: str = prop(
         one_of("none", "gzip", "snappy", "lz4", "zstd", fold=str.lower), "Compression.", "none"
     )
-    compression_gzip_level: int | None = prop(Codec("Integer", _gzip_level), "Level for gzip; -1 for the default, 6.")
+    compression_gzip_level: int | None = prop(Codec("Integer", _parse_gzip_level), "Level for gzip; -1 for the default, 6.")
     compression_lz4_level: int | None = prop(number(1, 17), "Level for lz4.")
     compression_zstd_level: int | None = prop(number(-131_072, 22), "Level for zstd.")
     batch_size: int | None = prop(number(0), "Size at which a record batch is cut; 0 for one record in each.")
@@ -216,11 +216,11 @@ def _read(properties: Mapping[str, str]) -> tuple[dict[str, Any], tuple[Problem,
     problems += wrong
     values["login"], wrong = read_login(properties, str(values.get("security_protocol", "")).startswith("SASL_"))
     problems += wrong
-    problems += _idempotence(values)
+    problems += _check_idempotence(values)
     return values, tuple(problems)
 
 
-def _idempotence(values: dict[str, Any]) -> list[Problem]:
+def _check_idempotence(values: dict[str, Any]) -> list[Problem]:
     """Java's rule (KIP-679): acks other than all, or no retries, turn idempotence off unless it is set explicitly. More
     than 5 requests under way contradict it."""
     contradicting = []

@@ -35,14 +35,14 @@ class Codec:
             raise ValueError(f"{error}{shown}") from None
 
 
-def _boolean(text: str) -> bool:
+def _parse_boolean(text: str) -> bool:
     found = {"true": True, "false": False}.get(text.strip().lower())
     if found is None:
         raise ValueError("expected true or false")
     return found
 
 
-def _integer(text: str) -> int:
+def _parse_integer(text: str) -> int:
     try:
         return int(text.strip())
     except ValueError:
@@ -59,7 +59,7 @@ _UNITS = {
 }
 
 
-def _duration(text: str) -> timedelta:
+def _parse_duration(text: str) -> timedelta:
     match = re.fullmatch(r"\s*(-?\d+)\s*([a-zµ]*)\s*", text.lower())
     if match is None or match.group(2) not in _UNITS:
         raise ValueError("expected a duration such as '500 ms', '10 s' or '5 min'; a bare number is milliseconds")
@@ -74,11 +74,11 @@ def _show_duration(value: timedelta) -> str:
     return f"{micros} us" if micros else "0 ms"
 
 
-def _list(text: str) -> tuple[str, ...]:
+def _parse_list(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(";") if part.strip())
 
 
-def _comma_list(text: str) -> tuple[str, ...]:
+def _parse_comma_list(text: str) -> tuple[str, ...]:
     found = tuple(part.strip() for part in text.split(",") if part.strip())
     if not found:
         raise ValueError("expected a list separated by commas")
@@ -95,7 +95,7 @@ def _unquote(text: str) -> str:
     return text[1:-1].replace(text[0] * 2, text[0]) if re.fullmatch(_QUOTED, text) else text
 
 
-def _map(text: str) -> tuple[tuple[str, str], ...]:
+def _parse_map(text: str) -> tuple[tuple[str, str], ...]:
     found = {}
     for entry in _ENTRY.findall(text):
         if entry.strip():
@@ -116,7 +116,7 @@ def _show_map(pairs: tuple[tuple[str, str], ...]) -> str:
 _ESCAPES = {r"\t": "\t", r"\n": "\n", r"\r": "\r", r"\b": "\b", r"\f": "\f", r"\\": "\\", r"\'": "'", r"\"": '"'}
 
 
-def _character(text: str) -> str:
+def _parse_character(text: str) -> str:
     plain = _ESCAPES.get(text, text)
     if re.fullmatch(r"\\u[0-9a-fA-F]{4}", text):
         plain = chr(int(text[2:], 16))
@@ -131,7 +131,7 @@ def _show_character(value: str) -> str:
     return {plain: escape for escape, plain in _ESCAPES.items() if plain not in "'\""}.get(value, value)
 
 
-def _pattern(text: str) -> str:
+def _check_pattern(text: str) -> str:
     try:
         java_pattern(text)
     except ValueError as error:
@@ -140,23 +140,23 @@ def _pattern(text: str) -> str:
 
 
 TEXT = Codec("String", lambda text: text)
-BOOLEAN = Codec("Boolean", _boolean, lambda value: "true" if value else "false", ("true", "false"))
-INTEGER = Codec("Integer", _integer)
-DURATION = Codec("Duration", _duration, _show_duration)
-PATTERN = Codec("Regex", _pattern)
-LIST = Codec("List<String>", _list, ";".join)
+BOOLEAN = Codec("Boolean", _parse_boolean, lambda value: "true" if value else "false", ("true", "false"))
+INTEGER = Codec("Integer", _parse_integer)
+DURATION = Codec("Duration", _parse_duration, _show_duration)
+PATTERN = Codec("Regex", _check_pattern)
+LIST = Codec("List<String>", _parse_list, ";".join)
 #: The form of lists in the properties of Java clients: at least one item, separated by commas.
-COMMA_LIST = Codec("List<String>", _comma_list, ",".join)
+COMMA_LIST = Codec("List<String>", _parse_comma_list, ",".join)
 #: Pairs, sorted by key. Each pair may also be a separate option: ``<option>.<key of the pair>``.
-MAP = Codec("Map", _map, _show_map)
-CHARACTER = Codec("Character", _character, _show_character)
+MAP = Codec("Map", _parse_map, _show_map)
+CHARACTER = Codec("Character", _parse_character, _show_character)
 
 
 def number(low: int, high: int = 2**31 - 1) -> Codec:
     """A whole number from ``low`` to ``high``."""
 
     def parse(text: str) -> int:
-        found = _integer(text)
+        found = _parse_integer(text)
         if not low <= found <= high:
             raise ValueError(f"expected a number between {low} and {high}")
         return found

@@ -132,7 +132,7 @@ class OptionSet:
         unread: set[str] = set()
         for name, option in cls.declared_options().items():
             key = next((prefix + key for key in option.all_keys if prefix + key in given), None)
-            entries = _entries(option, given, prefix)
+            entries = _find_entries(option, given, prefix)
             if key is None and not entries:
                 if option.required:
                     hint = f"for example '{prefix}{option.key}' = '{option.example}'" if option.example else ""
@@ -216,7 +216,7 @@ def _add_place(problem: Problem, origin: Origin, prefix: str) -> Problem:
     return dataclasses.replace(problem, key=key, where=problem.where or origin.locate(key))
 
 
-def _entries(option: Option, given: Mapping[str, str], prefix: str) -> dict[str, str]:
+def _find_entries(option: Option, given: Mapping[str, str], prefix: str) -> dict[str, str]:
     """The entries of a map that are given as separate options."""
     if option.codec is not MAP:
         return {}

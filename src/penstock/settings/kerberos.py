@@ -20,7 +20,7 @@ def _names(text: str) -> tuple[str, ...]:
 _NAMES = Codec("List<String>", _names, ",".join)
 
 
-def _pair(settings: KerberosSettings) -> Iterator[Problem]:
+def _check_pair(settings: KerberosSettings) -> Iterator[Problem]:
     if settings.keytab and not settings.principal:
         yield Problem("needs 'security.kerberos.login.principal'", "keytab", hint="name the principal of the keytab")
     if settings.principal and not settings.keytab:
@@ -59,7 +59,7 @@ class KerberosSettings(OptionSet):
         example=f"Client,{KAFKA_CONTEXT}",
     )
 
-    rules = (_pair,)
+    rules = (_check_pair,)
 
     @property
     def for_kafka(self) -> bool:

@@ -11,7 +11,7 @@ from penstock.options import DURATION, Codec, OptionSet, Origin, number, one_of,
 from penstock.settings.codecs import restrict
 
 
-def _double(text: str) -> float:
+def _parse_double(text: str) -> float:
     try:
         return float(text)
     except ValueError:
@@ -20,7 +20,7 @@ def _double(text: str) -> float:
 
 _DELAY = restrict(DURATION, lambda value: value >= timedelta(0), "a duration of 0 ms or more")
 _SPAN = restrict(DURATION, lambda value: value >= timedelta(milliseconds=1), "a duration of 1 ms or more")
-_DOUBLE = Codec("Double", _double)
+_DOUBLE = Codec("Double", _parse_double)
 
 
 @dataclass(frozen=True, kw_only=True)

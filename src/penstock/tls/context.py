@@ -28,7 +28,7 @@ from penstock.tls.stores import TYPES, KeyPair, identity, pem_identity, trusted
 _EVERYWHERE = "the file must be at this path on every machine, for the driver and for the tasks"
 
 
-def _location(value: str) -> str | None:
+def _parse_location(value: str) -> str | None:
     address = re.match(r"([A-Za-z][A-Za-z0-9+.-]+):/", value.strip())
     if address:
         raise ValueError(
@@ -38,14 +38,14 @@ def _location(value: str) -> str | None:
     return value or None
 
 
-def _protocols(value: str) -> tuple[str, ...]:
+def _parse_protocols(value: str) -> tuple[str, ...]:
     protocols: tuple[str, ...] = COMMA_LIST.parse(value)
     if not set(protocols) <= {"TLSv1.2", "TLSv1.3"}:
         raise ValueError("expected TLSv1.2, TLSv1.3 or both")
     return protocols
 
 
-def _protocol(value: str) -> str:
+def _parse_protocol(value: str) -> str:
     protocol = value.strip()
     if protocol not in {"TLS", "TLSv1.2", "TLSv1.3"}:
         raise ValueError("expected TLSv1.3, TLSv1.2 or TLS; versions before TLSv1.2 are not used")
@@ -58,7 +58,7 @@ def _check_algorithm(value: str) -> str:
     return value.strip().lower()
 
 
-_LOCATION = Codec("Path", _location, quoted=False)
+_LOCATION = Codec("Path", _parse_location, quoted=False)
 _TYPE = one_of(*TYPES, fold=str.upper)
 _EITHER = "JKS (the default), PKCS12 or PEM. The file shows whether it is JKS or PKCS12."
 
@@ -89,10 +89,10 @@ class Tls:
         "https",
     )
     enabled_protocols: tuple[str, ...] = prop(
-        Codec("List<String>", _protocols), "TLS versions that may be used.", ("TLSv1.2", "TLSv1.3")
+        Codec("List<String>", _parse_protocols), "TLS versions that may be used.", ("TLSv1.2", "TLSv1.3")
     )
     protocol: str = prop(
-        Codec("String", _protocol), "`TLSv1.2` leaves TLSv1.3 out, whatever `ssl.enabled.protocols` has.", "TLSv1.3"
+        Codec("String", _parse_protocol), "`TLSv1.2` leaves TLSv1.3 out, whatever `ssl.enabled.protocols` has.", "TLSv1.3"
     )
 
     @property
@@ -130,33 +130,33 @@ def tls_context(tls: Tls, where: str = "") -> ssl.SSLContext:
     context.check_hostname = tls.endpoint_identification_algorithm == "https"
     known = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
     context.minimum_version, context.maximum_version = known[tls.versions[0]], known[tls.versions[-1]]
-    _trust(context, tls, where)
-    own = _identity(tls, where)
+    _load_trust(context, tls, where)
+    own = _load_identity(tls, where)
     if own is not None:
         with _blame("ssl.keystore.location", where):
             _load_key_pair(context, own)
     return context
 
 
-def _trust(context: ssl.SSLContext, tls: Tls, where: str) -> None:
+def _load_trust(context: ssl.SSLContext, tls: Tls, where: str) -> None:
     if tls.truststore_certificates:
         with _blame("ssl.truststore.certificates", where):
             context.load_verify_locations(cadata=tls.truststore_certificates)
     elif tls.truststore_location:
         with _blame("ssl.truststore.location", where, store="truststore"):
-            data = _content(tls.truststore_location)
+            data = _read_content(tls.truststore_location)
             context.load_verify_locations(cadata=trusted(data, tls.truststore_type, tls.truststore_password))
     else:
         context.load_default_certs()
 
 
-def _identity(tls: Tls, where: str) -> KeyPair | None:
+def _load_identity(tls: Tls, where: str) -> KeyPair | None:
     if tls.keystore_key and tls.keystore_certificate_chain:
         with _blame("ssl.keystore.key", where, store="keystore"):
             return pem_identity(tls.keystore_key.encode(), tls.keystore_certificate_chain.encode(), tls.key_password)
     if tls.keystore_location:
         with _blame("ssl.keystore.location", where, store="keystore"):
-            data = _content(tls.keystore_location)
+            data = _read_content(tls.keystore_location)
             return identity(data, tls.keystore_type, tls.keystore_password, tls.key_password)
     return None
 
@@ -171,7 +171,7 @@ def _load_key_pair(context: ssl.SSLContext, own: KeyPair) -> None:
         context.load_cert_chain(path, password=password)
 
 
-def _content(path: str) -> bytes:
+def _read_content(path: str) -> bytes:
     try:
         with open(path, "rb") as file:
             return file.read()

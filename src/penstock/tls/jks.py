@@ -91,16 +91,16 @@ def read_jks(data: bytes, password: str | None) -> JavaKeyStore:
         reader.number(">q")  # when it was made
         if tag == _PRIVATE:
             protected = reader.sized(">I")
-            chain = tuple(_certificate(reader, version) for _ in range(reader.number(">I")))
+            chain = tuple(_read_certificate(reader, version) for _ in range(reader.number(">I")))
             private.append(PrivateEntry(alias, chain, protected))
         elif tag == _TRUSTED:
-            trusted.append(_certificate(reader, version))
+            trusted.append(_read_certificate(reader, version))
         else:
             raise StoreError("location", f"holds an entry of unknown type {tag}")
     return JavaKeyStore(tuple(trusted), tuple(private))
 
 
-def _certificate(reader: _Reader, version: int) -> bytes:
+def _read_certificate(reader: _Reader, version: int) -> bytes:
     if version == 2 and (name := reader.text()) != "X.509":
         raise StoreError("location", f"holds a certificate of type {name!r}; expected X.509")
     return reader.sized(">I")

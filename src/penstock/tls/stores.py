@@ -58,7 +58,7 @@ def trusted(data: bytes, type: str, password: str | None) -> bytes | str:
         store = read_jks(data, password)
         certificates = [*store.trusted, *(entry.chain[0] for entry in store.private if entry.chain)]
     else:
-        archive = _pkcs12(data, password)
+        archive = _load_pkcs12(data, password)
         held = [each for each in (archive.cert, *archive.additional_certs) if each]
         certificates = [each.certificate.public_bytes(Encoding.DER) for each in held]
     if not certificates:
@@ -77,8 +77,8 @@ def identity(data: bytes, type: str, password: str | None, key_password: str | N
     if password is None:
         raise StoreError("password", "is required: without it the private key cannot be read")
     if found == "JKS":
-        return _jks_identity(data, password, key_password or password)
-    archive = _pkcs12(data, password)
+        return _load_jks_identity(data, password, key_password or password)
+    archive = _load_pkcs12(data, password)
     if archive.key is None or archive.cert is None:
         raise StoreError("location", "holds no private key with a certificate")
     if key_password not in {None, password}:
@@ -86,7 +86,7 @@ def identity(data: bytes, type: str, password: str | None, key_password: str | N
             "key", "differs from ssl.keystore.password, but a PKCS12 store has only one password", "remove it"
         )
     others = [each.certificate for each in archive.additional_certs]
-    return KeyPair(_chain(archive.cert.certificate, others), archive.key)
+    return KeyPair(_order_chain(archive.cert.certificate, others), archive.key)
 
 
 def pem_identity(key: bytes, chain: bytes, password: str | None) -> KeyPair:
@@ -125,7 +125,7 @@ def _format(data: bytes, type: str) -> str:
     return found
 
 
-def _jks_identity(data: bytes, password: str, key_password: str) -> KeyPair:
+def _load_jks_identity(data: bytes, password: str, key_password: str) -> KeyPair:
     entry = next((entry for entry in read_jks(data, password).private if entry.chain), None)
     if entry is None:
         raise StoreError("location", "holds no private key with a certificate")
@@ -136,7 +136,7 @@ def _jks_identity(data: bytes, password: str, key_password: str) -> KeyPair:
         raise StoreError("location", f"holds a private key, '{entry.alias}', that cannot be read") from None
 
 
-def _pkcs12(data: bytes, password: str | None) -> pkcs12.PKCS12KeyAndCertificates:
+def _load_pkcs12(data: bytes, password: str | None) -> pkcs12.PKCS12KeyAndCertificates:
     try:
         return pkcs12.load_pkcs12(data, None if password is None else password.encode())
     except (ValueError, UnsupportedAlgorithm):
@@ -156,7 +156,7 @@ def _is_certificate(data: bytes) -> bool:
     return True
 
 
-def _chain(own: x509.Certificate, others: Sequence[x509.Certificate]) -> tuple[x509.Certificate, ...]:
+def _order_chain(own: x509.Certificate, others: Sequence[x509.Certificate]) -> tuple[x509.Certificate, ...]:
     """A certificate, its issuer's, and so on: a PKCS #12 store keeps them in any order."""
     chain = [own]
     while chain[-1].issuer != chain[-1].subject:

@@ -74,7 +74,7 @@ class Folder:
         return sorted((File(each.path, each.size) for each in found if self._visible(each)), key=lambda each: each.path)
 
     def _visible(self, info: fs.FileInfo) -> bool:
-        hidden = any(part.startswith((".", "_")) for part in self._within(info).parts)
+        hidden = any(part.startswith((".", "_")) for part in self._relative_path(info).parts)
         return info.type is fs.FileType.File and not hidden
 
     def delete(self, path: str) -> None:
@@ -91,16 +91,16 @@ class Folder:
         if self.system.get_file_info(self.root).type is fs.FileType.NotFound:
             return []
         found = self.system.get_file_info(fs.FileSelector(self.root, recursive=True))
-        return sorted(str(self._within(each)) for each in found if each.base_name.startswith(prefix))
+        return sorted(str(self._relative_path(each)) for each in found if each.base_name.startswith(prefix))
 
     def visible(self) -> list[str]:
         """The files that are not hidden: their paths in the folder. There are none if there is no folder."""
         if self.system.get_file_info(self.root).type is fs.FileType.NotFound:
             return []
         found = self.system.get_file_info(fs.FileSelector(self.root, recursive=True))
-        return sorted(str(self._within(each)) for each in found if self._visible(each))
+        return sorted(str(self._relative_path(each)) for each in found if self._visible(each))
 
-    def _within(self, info: fs.FileInfo) -> PurePosixPath:
+    def _relative_path(self, info: fs.FileInfo) -> PurePosixPath:
         return PurePosixPath(info.path).relative_to(self.root)
 
 

@@ -50,7 +50,7 @@ class FilesystemSpec(AnySettings):
         others = {*folders, *(name for name, _ in self.metadata)}
         return self.schema.select(tuple(name for name in self.schema.names if name not in others))
 
-    def _text(self, side: str) -> str:
+    def _describe_side(self, side: str) -> str:
         text = f"filesystem {side} '{self.table}'\n  path: {self.options.path}\n  format: {self.options.format}"
         text += f"\n  partitioned by: {', '.join(self.partitions.columns.names)}" if self.partitions else ""
         columns = ", ".join(f"{name} from {key}" for name, key in self.metadata)
@@ -78,7 +78,7 @@ class FilesystemScanSpec(FilesystemSpec):
 
     def describe(self) -> str:
         """A human-readable description."""
-        return self._text("scan")
+        return self._describe_side("scan")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,4 +107,4 @@ class FilesystemSinkSpec(FilesystemSpec):
 
     def describe(self) -> str:
         """A human-readable description."""
-        return self._text("sink") + ("\n  overwrites: the files before" if self.overwrite else "")
+        return self._describe_side("sink") + ("\n  overwrites: the files before" if self.overwrite else "")

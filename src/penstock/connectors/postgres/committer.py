@@ -104,7 +104,7 @@ class PostgresCommitter(Committer):
         Raises CheckpointError when tables have their progress in different schemas.
         """
         checkpoint, identity = self._context.checkpoint, self._identity()
-        of_rows = self._namespaces_of_rows()
+        of_rows = self._find_namespaces()
         # Former versions kept it in the name of the document of a schema only.
         former: dict[str, str] = {}
         for namespace in sorted(self._list_schemas(), key=lambda each: each == present):
@@ -143,7 +143,7 @@ class PostgresCommitter(Committer):
         with self._database.transaction() as transaction:
             return progress_schemas(transaction)
 
-    def _namespaces_of_rows(self) -> dict[str, str]:
+    def _find_namespaces(self) -> dict[str, str]:
         """The schemas with progress of this query, by the tables that it was written to. They are found even if the
         database's identity has changed, as after pg_upgrade. Unreadable ones are left out."""
         found: dict[str, str] = {}

@@ -235,12 +235,12 @@ class _PassingWriter(Writer):
 
     def write(self, output: int, rows: pa.RecordBatch, hidden: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         _check_values(self._outputs[output], rows, hidden)
-        columns = {"output": output, "data": _stream(self._outputs[output], rows, hidden)}
+        columns = {"output": output, "data": _encode_stream(self._outputs[output], rows, hidden)}
         arrays = [pa.array([columns.get(field.name)], field.type) for field in STAGED]
         yield pa.RecordBatch.from_arrays(arrays, schema=STAGED)
 
 
-def _stream(output: Output, values: pa.RecordBatch, hidden: pa.RecordBatch) -> bytes:
+def _encode_stream(output: Output, values: pa.RecordBatch, hidden: pa.RecordBatch) -> bytes:
     names = [*(f"c{at}" for at in range(values.num_columns)), *hidden.schema.names]
     about = {_COLUMNS: output.schema.text()}
     batch = pa.RecordBatch.from_arrays([*values.columns, *hidden.columns], names=names, metadata=about)

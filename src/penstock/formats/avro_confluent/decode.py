@@ -57,11 +57,11 @@ class AvroConfluentDecoder(TableCodec[AvroConfluentOptions]):
         """
         status = np.where(validity(messages) == 0, NO_ROW, READ).astype(np.uint8)
         spans = Spans.from_messages(messages, status)
-        bad = _without_header(spans, status)
-        ids, indices = _schema_ids(spans, status)
+        bad = _refuse_headerless(spans, status)
+        ids, indices = _read_schema_ids(spans, status)
         parts: list[tuple[npt.NDArray[np.int64], Read]] = []
         body = Spans(spans.text, spans.starts + _HEADER, spans.stops, status)
-        for number, chosen in _groups(ids, indices):
+        for number, chosen in _group_by_id(ids, indices):
             try:
                 reader = self._find_reader(number)
             except UnknownSchema as error:
@@ -77,7 +77,7 @@ class AvroConfluentDecoder(TableCodec[AvroConfluentOptions]):
             whole = len(chosen) == len(status)
             read = reader.read(body if whole else body.among(chosen))
             status[chosen] = read.status
-            bad += _refusals(reader, read, chosen)
+            bad += _collect_refusals(reader, read, chosen)
             parts.append((chosen, read))
         return self._join_rows(parts, status, tuple(sorted(bad, key=lambda each: each.index)))
 
@@ -108,7 +108,7 @@ class AvroConfluentDecoder(TableCodec[AvroConfluentOptions]):
         return Decoded(rows, None if good.all() else np.flatnonzero(good), bad=bad)
 
 
-def _without_header(spans: Spans, status: npt.NDArray[np.uint8]) -> list[BadRecord]:
+def _refuse_headerless(spans: Spans, status: npt.NDArray[np.uint8]) -> list[BadRecord]:
     """The messages without the magic byte and the id of a schema; marks them EXACT in ``status``."""
     sizes, waiting = spans.stops - spans.starts, status == READ
     bad = [
@@ -125,14 +125,14 @@ def _without_header(spans: Spans, status: npt.NDArray[np.uint8]) -> list[BadReco
     return bad
 
 
-def _schema_ids(spans: Spans, status: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def _read_schema_ids(spans: Spans, status: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """The id in each message that has one, and the index of the message."""
     indices = np.flatnonzero(status == READ)
     head = spans.text[spans.starts[indices][:, None] + np.arange(1, _HEADER)]
     return head.view(">i4")[:, 0].astype(np.int64), indices
 
 
-def _groups(ids: npt.NDArray[np.int64], indices: npt.NDArray[np.int64]) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
+def _group_by_id(ids: npt.NDArray[np.int64], indices: npt.NDArray[np.int64]) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
     """Each id with the indices of its messages."""
     if len(ids) and (ids == ids[0]).all():
         yield int(ids[0]), indices
@@ -142,7 +142,7 @@ def _groups(ids: npt.NDArray[np.int64], indices: npt.NDArray[np.int64]) -> Itera
     yield from zip(found.tolist(), np.split(indices[order], begins[1:]), strict=False)
 
 
-def _refusals(reader: DatumReader, read: Read, chosen: npt.NDArray[np.int64]) -> Iterator[BadRecord]:
+def _collect_refusals(reader: DatumReader, read: Read, chosen: npt.NDArray[np.int64]) -> Iterator[BadRecord]:
     for index in np.flatnonzero(read.status == EXACT).tolist():
         error = reader.refusal(read, index)
         yield BadRecord(int(chosen[index]), str(error), getattr(error, "field", ""))

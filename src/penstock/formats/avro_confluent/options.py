@@ -22,15 +22,15 @@ from penstock.options import BOOLEAN, DURATION, MAP, TEXT, OptionSet, Properties
 _STORE = "JKS or PKCS12; a PEM file with the property `schema.registry.ssl.{}.type` = `PEM`."
 
 
-def _reachable(options: AvroConfluentOptions) -> Iterator[Problem]:
+def _check_addresses(options: AvroConfluentOptions) -> Iterator[Problem]:
     yield from address_problems(options.addresses)
 
 
-def _client(options: AvroConfluentOptions) -> Iterator[Problem]:
+def _check_client(options: AvroConfluentOptions) -> Iterator[Problem]:
     yield from options._settings((), 0)[1]
 
 
-def _timeout(options: AvroConfluentOptions) -> Iterator[Problem]:
+def _check_timeout(options: AvroConfluentOptions) -> Iterator[Problem]:
     if options.request_timeout <= timedelta(0):
         yield Problem("expected a duration greater than 0", "request.timeout")
 
@@ -123,7 +123,7 @@ class AvroConfluentOptions(OptionSet):
     )
     settings: RegistrySettings = field(init=False, repr=False, compare=False)
 
-    rules: ClassVar[tuple[Rule, ...]] = (schema_of_a_record, _reachable, _client, _timeout)
+    rules: ClassVar[tuple[Rule, ...]] = (schema_of_a_record, _check_addresses, _check_client, _check_timeout)
 
     def __post_init__(self) -> None:
         timeout = self.request_timeout / timedelta(milliseconds=1)

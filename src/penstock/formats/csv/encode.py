@@ -31,11 +31,11 @@ class CsvEncoder(TableCodec[CsvOptions]):
 
     def encode(self, rows: pa.RecordBatch) -> pa.BinaryArray:
         """One message per row. Raises RecordError if they exceed the size of a column."""
-        lines = self._lines(cast(rows, self.schema))
+        lines = self._write_lines(cast(rows, self.schema))
         end = self.options.line_delimiter.encode()
         return pc.binary_join_element_wise(lines, end, b"") if end else lines
 
-    def _lines(self, rows: pa.RecordBatch) -> pa.BinaryArray:
+    def _write_lines(self, rows: pa.RecordBatch) -> pa.BinaryArray:
         options = self.options
         if not options.ascii_marks:
             return pa.array(csv_lines(rows, self.schema, options), pa.binary())

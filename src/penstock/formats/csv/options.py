@@ -19,7 +19,7 @@ def _check_quote(options: CsvOptions) -> Iterator[Problem]:
         )
 
 
-def _distinct(options: CsvOptions) -> Iterator[Problem]:
+def _check_distinct(options: CsvOptions) -> Iterator[Problem]:
     quote = None if options.disable_quote_character else options.quote_character or '"'
     if options.field_delimiter in (quote, options.escape_character):
         yield Problem("field-delimiter must differ from the quote and escape characters", "field-delimiter")
@@ -99,7 +99,7 @@ class CsvOptions(OptionSet):
         "ignore-first-line", BOOLEAN, default=False, doc="When reading, skip the first line of each message."
     )
 
-    rules: ClassVar[tuple[Rule, ...]] = (_check_quote, _distinct)
+    rules: ClassVar[tuple[Rule, ...]] = (_check_quote, _check_distinct)
 
     @property
     def quote(self) -> str | None:

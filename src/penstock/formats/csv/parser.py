@@ -43,10 +43,10 @@ class _LineReader:
         self._skip_comments()
         if self.at >= len(self.text):
             return None
-        found = [self._cell()]
+        found = [self._read_cell()]
         while self._peek() == self.options.field_delimiter:
             self.at += 1
-            found.append(self._cell())
+            found.append(self._read_cell())
         self._end_line()
         return found
 
@@ -68,7 +68,7 @@ class _LineReader:
     def _end_line(self) -> None:
         self.at += 2 if self.text.startswith("\r\n", self.at) else 1
 
-    def _cell(self) -> str:
+    def _read_cell(self) -> str:
         if self.options.trim_spaces:
             while self._peek() in (" ", "\t") and self._peek() != self.options.field_delimiter:
                 self.at += 1
@@ -76,11 +76,11 @@ class _LineReader:
             return self._read_quoted()
         parts = []
         while self._peek() not in self.stops:
-            parts.append(self._character())
+            parts.append(self._read_character())
         text = "".join(parts)
         return text.rstrip(" \t") if self.options.trim_spaces else text
 
-    def _character(self) -> str:
+    def _read_character(self) -> str:
         """The next character, or the one that an escape means."""
         found = self._peek()
         self.at += 1
@@ -100,7 +100,7 @@ class _LineReader:
             if not found:
                 raise Malformed("a quoted value is not closed")
             if found != quote:
-                parts.append(self._character())
+                parts.append(self._read_character())
                 continue
             self.at += 1
             if self._peek() != quote:

@@ -158,7 +158,7 @@ class ExactJsonReader:
 
         def convert_document(value: Document) -> list[Any]:
             if not isinstance(value, list):
-                raise _unfit("an array", value)
+                raise _unfit_error("an array", value)
             return [convert(each) for each in value]
 
         return convert_document
@@ -168,7 +168,7 @@ class ExactJsonReader:
 
         def convert_document(given: Document) -> list[tuple[Any, Any]]:
             if not isinstance(given, Object):
-                raise _unfit("an object for a map", given)
+                raise _unfit_error("an object for a map", given)
             return list({convert_key(name): convert_value(each) for name, each in given.pairs}.items())
 
         return convert_document
@@ -179,7 +179,7 @@ class ExactJsonReader:
 
         def convert_document(value: Document) -> dict[str, Any]:
             if not isinstance(value, Object):
-                raise _unfit("an object for a row", value)
+                raise _unfit_error("an object for a row", value)
             pairs = value.pairs if streaming else tuple(dict(value.pairs).items())
             row: dict[str, Any] = dict.fromkeys(converters)
             found = 0
@@ -207,7 +207,7 @@ def _convert_field(name: str, convert: _Convert, value: Document) -> Any:
         raise FieldError(name, str(error)) from error
 
 
-def _unfit(wanted: str, value: Document) -> ValueError:
+def _unfit_error(wanted: str, value: Document) -> ValueError:
     return ValueError(f"expected {wanted}, not {_describe_value(value)}")
 
 
@@ -228,7 +228,7 @@ def _scalar(value: Document) -> str:
         return value.text
     if isinstance(value, bool):
         return "true" if value else "false"
-    raise _unfit("a single value", value)
+    raise _unfit_error("a single value", value)
 
 
 def _same_as_true(text: str) -> bool:
@@ -251,13 +251,13 @@ def _truncate(value: Document, name: str, exact: bool) -> int:
 
 def _decimal(value: Document) -> Decimal:
     if isinstance(value, bool | Object | list):
-        raise _unfit("a number", value)
+        raise _unfit_error("a number", value)
     return numbers.parse_decimal(numbers.java_trim(_scalar(value)))
 
 
 def _bytes(value: Document) -> bytes:
     if not isinstance(value, str):
-        raise _unfit("base64 text", value)
+        raise _unfit_error("base64 text", value)
     return parse_base64(value)
 
 

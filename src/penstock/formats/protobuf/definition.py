@@ -131,28 +131,28 @@ def _parse_files(key: str, data: bytes) -> list[FileDescriptorProto]:
         raise _Unusable(key, "it describes no message", hint=_DESCRIBE)
     ordered: dict[str, FileDescriptorProto] = {}
     for each in found.values():
-        _after_imports(each, found, ordered)
+        _sort_after_imports(each, found, ordered)
     for each in ordered.values():
         each.ClearField("source_code_info")
         each.ClearField("extension")
         for message in each.message_type:
-            _without_extensions(message)
+            _remove_extensions(message)
     return list(ordered.values())
 
 
-def _after_imports(
+def _sort_after_imports(
     file: FileDescriptorProto, found: dict[str, FileDescriptorProto], ordered: dict[str, FileDescriptorProto]
 ) -> None:
     if file.name not in ordered:
         for name in file.dependency:
-            _after_imports(found[name], found, ordered)
+            _sort_after_imports(found[name], found, ordered)
         ordered[file.name] = file
 
 
-def _without_extensions(message: DescriptorProto) -> None:
+def _remove_extensions(message: DescriptorProto) -> None:
     message.ClearField("extension")
     for each in message.nested_type:
-        _without_extensions(each)
+        _remove_extensions(each)
 
 
 def _build(key: str, files: list[FileDescriptorProto]) -> None:

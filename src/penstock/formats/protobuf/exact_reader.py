@@ -46,7 +46,7 @@ class ExactProtobufReader:
             text = _PREFIX.sub("", str(error))
             raise Malformed(f"the protobuf parser refuses the message{': ' if text else ''}{text}") from error
         if not found.IsInitialized():
-            raise FieldError(_missing(found, ""), "the message lacks this required field")
+            raise FieldError(_find_missing(found, ""), "the message lacks this required field")
         return self._row(found, self.row, "")
 
     def _row(self, message: Any, row: RowType, path: str) -> dict[str, Any]:
@@ -88,7 +88,7 @@ class ExactProtobufReader:
         return value if bits is None or value < 1 << (bits - 1) else value - (1 << bits)
 
 
-def _missing(message: Any, path: str) -> str:
+def _find_missing(message: Any, path: str) -> str:
     """The path of the first required field that is missing. The runtime's own search crashes on some messages."""
     for field in message.DESCRIPTOR.fields:
         if field.is_required and not message.HasField(field.name):
@@ -107,7 +107,7 @@ def _missing(message: Any, path: str) -> str:
                 )
             for inner_path, each in parts:
                 if not each.IsInitialized():
-                    return _missing(each, inner_path)
+                    return _find_missing(each, inner_path)
     return path
 
 

@@ -59,13 +59,13 @@ def ensure_progress_topic(
     replication = min(3, len(session.brokers(deadline)))
     try:
         info = session.topics([name], deadline).get(name)
-        if info is None and topic_id is not None and (info := _found_elsewhere(session, name, deadline)) is None:
+        if info is None and topic_id is not None and (info := _find_elsewhere(session, name, deadline)) is None:
             raise CheckpointError(
                 f"progress topic '{name}' is gone, and the record of published batches is lost with it; its id in the "
                 f"checkpoint is {topic_id}. Check the cluster, or continue with --adopt-progress"
             )
         if info is None:
-            configs = _settings(replication)
+            configs = _topic_settings(replication)
             create_topic(
                 session, name, partitions=partitions, replication=replication, configs=configs, deadline=deadline
             )
@@ -73,7 +73,7 @@ def ensure_progress_topic(
     except RetriableError:
         raise
     except KafkaError as error:
-        options = " ".join(f"--config {key}={value}" for key, value in _settings(replication).items())
+        options = " ".join(f"--config {key}={value}" for key, value in _topic_settings(replication).items())
         hint = (
             f"progress topic '{name}' is missing, or its use is not allowed. To create it, run: kafka-topics.sh "
             f"--bootstrap-server {session.config.bootstrap_servers[0]} --create --topic {name} --partitions "
@@ -105,7 +105,7 @@ def ensure_progress_topic(
     return ProgressTopic(name, info.topic_id, len(info.partitions), tuple(warnings), largest, address=address)
 
 
-def _found_elsewhere(session: Session, name: str, deadline: Deadline) -> TopicInfo | None:
+def _find_elsewhere(session: Session, name: str, deadline: Deadline) -> TopicInfo | None:
     """A topic that one broker did not know, perhaps because it had just restarted; None if it does not exist."""
     session.forget_topics([name])
     try:
@@ -127,7 +127,7 @@ _VITAL = (
 )
 
 
-def _settings(replication: int) -> dict[str, str]:
+def _topic_settings(replication: int) -> dict[str, str]:
     return {
         **{key: wanted for key, wanted, _ in _VITAL},
         "min.insync.replicas": "2" if replication >= 3 else "1",

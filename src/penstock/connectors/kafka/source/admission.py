@@ -43,7 +43,7 @@ class Admission:
             return dict.fromkeys(waiting, 0)
         granted = self._grant()
         while granted == 0 and total and not idles:
-            time.sleep(self._pause())
+            time.sleep(self._next_pause())
             granted = self._grant()
         shares = _divide(waiting, granted)
         if any(shares.values()):
@@ -65,7 +65,7 @@ class Admission:
         self._granted_until += granted / self._rate
         return min(self._most, granted)
 
-    def _pause(self) -> float:
+    def _next_pause(self) -> float:
         """Seconds until the rate allows another record."""
         if self._rate is None:
             return 0.0

@@ -174,7 +174,7 @@ class RowReader:
         refused, rows = np.unique(origin[mask], return_index=True)
         at = np.flatnonzero(mask)[rows]
         bad = tuple(
-            BadRecord(index, f"the message is of table '{_id(database[row], name[row])}', not '{self._scan.table}'")
+            BadRecord(index, f"the message is of table '{_format_id(database[row], name[row])}', not '{self._scan.table}'")
             for index, row in zip(refused.tolist(), at.tolist(), strict=True)
         )
         kept = ~np.isin(origin, refused)
@@ -188,7 +188,7 @@ class RowReader:
         those."""
         found = {bad.index: DeadLetter(bad.index, part, spec.identifier, bad) for bad in decoded.bad}
         if found and not self._continues(decoder):
-            raise self._error(found[min(found)], chosen, split, spec)
+            raise self._build_error(found[min(found)], chosen, split, spec)
         return found
 
     def _collect_incomplete(
@@ -209,7 +209,7 @@ class RowReader:
                 bad = BadRecord(index, self._describe_missing(column), column)
                 found[index] = DeadLetter(index, part, identifier, bad)
                 if not self._continues(decoder):
-                    failing[index] = self._error(found[index], chosen, split, spec, self._suggest_declaration(column))
+                    failing[index] = self._build_error(found[index], chosen, split, spec, self._suggest_declaration(column))
         if failing:
             raise failing[min(failing)]
         return found
@@ -244,7 +244,7 @@ class RowReader:
         """Whether the job continues after a record that it cannot read."""
         return self._keeps or self._scan.options.ignore_errors or decoder.ignores_errors
 
-    def _error(self, found: DeadLetter, chosen: Records, split: Split, spec: FormatSpec, more: str = "") -> RecordError:
+    def _build_error(self, found: DeadLetter, chosen: Records, split: Split, spec: FormatSpec, more: str = "") -> RecordError:
         """The error that stops the job at a record. ``more`` is a further remedy."""
         return RecordError(
             found.bad.reason,
@@ -272,7 +272,7 @@ def _require_time(schema: RowType, column: str) -> RowType:
     return replace(schema, fields=tuple(fields))
 
 
-def _id(database: pa.Scalar, table: pa.Scalar) -> str:
+def _format_id(database: pa.Scalar, table: pa.Scalar) -> str:
     return ".".join(part for part in (database.as_py(), table.as_py()) if part)
 
 

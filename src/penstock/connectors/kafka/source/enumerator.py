@@ -123,7 +123,7 @@ class Enumerator:
 
     def available(self, start: Positions) -> Positions:
         """The ends of the logs of the partitions in ``start``, or their stops where these are earlier."""
-        ends = self._ends(start)
+        ends = self._find_ends(start)
         for (topic, partition), end in ends.items():
             before = start.at[topic, partition]
             if end.offset < before.offset:
@@ -133,7 +133,7 @@ class Enumerator:
         self._seen |= {tp: end.offset for tp, end in ends.items()}
         return Positions({tp: replace(end, lost=start.at[tp].lost) for tp, end in ends.items()}, start.topic_ids)
 
-    def _ends(self, start: Positions) -> dict[TopicPartition, Position]:
+    def _find_ends(self, start: Positions) -> dict[TopicPartition, Position]:
         stop = self.spec.stop
         if stop is not None and self._fixed:
             ends = {tp: replace(stop.at.get(tp, at), lost=at.lost) for tp, at in start.at.items()}
@@ -166,7 +166,7 @@ class Enumerator:
         if self._looked or not self._skips:
             return start
         self._looked = True
-        begun, ends = self.spec.start, self._ends(start)
+        begun, ends = self.spec.start, self._find_ends(start)
         read = {tp: at for tp, at in start.at.items() if begun.offset(tp, 0) < at.offset < ends[tp].offset}
         if not read:
             return start
