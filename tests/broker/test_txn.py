@@ -36,10 +36,10 @@ from penstock.kafka.inspection import (
     abort_hanging,
     abort_transaction,
     blind_spot,
-    held_back,
+    find_held_back,
     owners,
     transactions,
-    without_leader,
+    list_leaderless,
 )
 from penstock.kafka.offsets import LATEST, list_offsets
 from penstock.kafka.ownership import write_progress
@@ -133,7 +133,7 @@ class Scene:
         }
 
     def held(self) -> list[HeldBack]:
-        return held_back(self.session, [self.out])
+        return find_held_back(self.session, [self.out])
 
     def readable(self) -> list[int]:
         """How far a read_committed reader of ``out`` gets in each partition."""
@@ -512,7 +512,7 @@ def test_a_lost_broker_hides_what_it_coordinated_and_this_is_said(txn: Callable[
         assert isinstance(lost, int)
         cluster.kill(lost)
         until = session.deadline()
-        while not any(topic == "__transaction_state" for topic, _ in without_leader(session)):
+        while not any(topic == "__transaction_state" for topic, _ in list_leaderless(session)):
             assert not until.passed
             time.sleep(0.05)
         shown = txn("list", *scene.options())
@@ -571,7 +571,7 @@ class TestRights:
         restricted.open("query", running(), (0,))
         alice(ResourceType.TOPIC, restricted.prefix, ACLOperation.DESCRIBE)
         session = Session(ClientConfig.from_properties(restricted.cluster.client_settings("alice")))
-        (held,) = held_back(session, [restricted.out])
+        (held,) = find_held_back(session, [restricted.out])
         assert (held.records, held.holders) == (RECORDS, ())
         assert "may not describe all" in blind_spot(session)
         assert "cannot be read" in owners(session, [f"{restricted.prefix}query"], restricted.progress.name).unknown

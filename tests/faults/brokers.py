@@ -15,7 +15,7 @@ from typing import Any
 from kafka.protocol.admin import DescribeQuorumRequest
 
 from penstock.errors import RetriableError
-from penstock.kafka.faults import Action, KafkaFault, fault_of
+from penstock.kafka.faults import Action, KafkaFault, fault_from_code
 from penstock.kafka.offsets import LATEST, committed_offsets, list_offsets
 from penstock.kafka.progress import ensure_progress_topic
 from penstock.kafka.session import GROUP, TRANSACTION, Session
@@ -81,7 +81,7 @@ def active_controller(trial: Trial) -> int:
     def check(answer: Any) -> int:
         found = answer.topics[0].partitions[0]
         for code in (answer.error_code, found.error_code):
-            if (fault := fault_of(code)).action is not Action.NONE:
+            if (fault := fault_from_code(code)).action is not Action.NONE:
                 raise KafkaFault(fault)
         return int(found.leader_id)
 

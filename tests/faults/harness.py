@@ -11,7 +11,7 @@ from pathlib import Path
 
 from kafka.protocol.producer import EndTxnRequest
 
-from penstock.kafka.faults import fault_of
+from penstock.kafka.faults import fault_from_code
 from penstock.kafka.properties import ClientConfig
 from penstock.kafka.session import session_for
 from penstock.kafka.topics import create_topic, finalized_features
@@ -412,7 +412,7 @@ def story(trap: Trap) -> str:
     """What a trap has caught, and what became of it: ``3 answers NONE to EndTxn, lost``."""
     api = "".join(part.title() for part in Api(trap.api).name.split("_"))
     count = len(trap.frames)
-    codes = "/".join(fault_of(code).name for code in trap.errors)
+    codes = "/".join(fault_from_code(code).name for code in trap.errors)
     times = f"{count} " if count > 1 else ""
     if trap.response:
         return f"{times}{'answers' if count > 1 else 'answer'} {codes} to {api}{_FATES[trap.then]}".replace("  ", " ")

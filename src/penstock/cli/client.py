@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from penstock.cli.display import add_pairs, pairs
+from penstock.cli.display import add_pairs, parse_pairs
 from penstock.errors import OptionsError, Problem
-from penstock.kafka.properties import ClientConfig, check, remarks, shown_without_effect, without_effect
+from penstock.kafka.properties import ClientConfig, check, remarks, describe_without_effect, without_effect
 
 _SERVERS = "bootstrap.servers"
 
@@ -32,7 +32,7 @@ def client_config(args: argparse.Namespace) -> ClientConfig:
     """The configuration that the options give. Raises OptionsError with every problem; no value that may be secret
     is in it."""
     file: Path | None = args.command_config
-    given, problems = pairs(args.property, "--property")
+    given, problems = parse_pairs(args.property, "--property")
     if args.bootstrap_servers:
         given[_SERVERS] = args.bootstrap_servers
     properties = (_read_file(file) if file else {}) | given
@@ -43,7 +43,7 @@ def client_config(args: argparse.Namespace) -> ClientConfig:
         raise OptionsError(tuple(problems))
     for name, why in remarks(properties):
         print(f"warning: '{name}' has no effect: {why}", file=sys.stderr)
-    if line := shown_without_effect(without_effect(properties)):
+    if line := describe_without_effect(without_effect(properties)):
         print(f"warning: {line}", file=sys.stderr)
     return ClientConfig.from_properties(properties)
 

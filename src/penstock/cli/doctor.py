@@ -15,7 +15,7 @@ from kafka.protocol.metadata import MetadataRequest
 
 from penstock import __version__
 from penstock.cli.client import add_client_options, client_config
-from penstock.cli.display import sentence, table
+from penstock.cli.display import describe_command, format_table
 from penstock.cli.kit import GET_KIT, KIT, has_kit
 from penstock.errors import PenstockError
 from penstock.kafka.properties import ClientConfig
@@ -43,7 +43,7 @@ class Finding:
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Registers ``doctor``."""
     text = "check Java, Spark, the libraries and the connection to a Kafka cluster"
-    description = f"{sentence(text)} Problems are listed with their remedies, and the exit status is 1."
+    description = f"{describe_command(text)} Problems are listed with their remedies, and the exit status is 1."
     doctor = subparsers.add_parser("doctor", help=text, description=description)
     add_client_options(doctor.add_argument_group("a Kafka cluster", "check this cluster too, and each of its brokers"))
     doctor.set_defaults(run=_run)
@@ -57,7 +57,7 @@ def _run(args: argparse.Namespace) -> int:
         findings += _check_cluster(config)
     print(f"penstock {__version__}\n")
     rows = [("  !!" if each.remedy else "  ok", each.subject, each.found, each.where) for each in findings]
-    print(table(rows[0], rows[1:]))
+    print(format_table(rows[0], rows[1:]))
     remedies = [finding for finding in findings if finding.remedy]
     if not remedies:
         print("\nEverything is in order.")

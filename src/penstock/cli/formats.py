@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.cli.columns import Columns
-from penstock.cli.display import add_pairs, pairs, sentence
-from penstock.columns.buffers import batch_of
+from penstock.cli.display import add_pairs, parse_pairs, describe_command
+from penstock.columns.buffers import build_batch
 from penstock.errors import DefinitionError, OptionsError, PluginError, Problem, RecordError
 from penstock.exact.errors import FieldError, Malformed
 from penstock.formats.json.exact_reader import ExactJsonReader
@@ -37,7 +37,7 @@ def add_parser(subparsers: Any) -> None:
         ("decode", _decode, "turn messages into rows", "messages, one per line"),
         ("encode", _encode, "turn rows into messages", rows),
     ):
-        parser = subparsers.add_parser(name, help=summary, description=sentence(f"{summary}, line by line"))
+        parser = subparsers.add_parser(name, help=summary, description=describe_command(f"{summary}, line by line"))
         parser.add_argument("--format", required=True, help=f"one of {', '.join(formats.names())}")
         parser.add_argument(
             "--schema",
@@ -129,7 +129,7 @@ def _encode(args: argparse.Namespace) -> bool:
                     failed = True
                     _report(f"line {number}", RecordError(str(error), field=getattr(error, "field", "")))
             arrays = [pa.array([row[field.name] for row in rows], field.type) for field in arrow]
-            batch = batch_of(arrays, arrow, len(rows))
+            batch = build_batch(arrays, arrow, len(rows))
             try:
                 if changes:
                     encoded = cast(ChangeEncoder, encoder).encode(batch, np.array(kinds, np.int8))
@@ -174,7 +174,7 @@ def _parse_row(line: bytes, schema: RowType, changes: bool) -> tuple[RowKind, Ob
 
 def _read_definition(args: argparse.Namespace) -> tuple[Columns, Format, FormatSpec]:
     """Columns, format and bound options. Raises DefinitionError with every problem found."""
-    given, problems = pairs(args.option, "--option")
+    given, problems = parse_pairs(args.option, "--option")
     columns = Columns()
     try:
         columns = Columns.parse(args.schema)

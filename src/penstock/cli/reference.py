@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 
-from penstock.cli.display import sentence
+from penstock.cli.display import describe_command
 from penstock.common.calls import CALLS
 from penstock.connectors.kafka.table.metadata import READABLE, WRITABLE
 from penstock.datastream.refusals import ABSENT, STREAM_MODULES
@@ -36,7 +36,7 @@ _OWN_PAGE = "kafka"
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Registers ``reference``."""
     text = "write the reference of all options as Markdown"
-    parser = subparsers.add_parser("reference", help=text, description=sentence(text))
+    parser = subparsers.add_parser("reference", help=text, description=describe_command(text))
     parser.add_argument("--check", action="store_true", help="write nothing; exit code 1 if a file differs")
     parser.add_argument("folder", type=Path, metavar="DIR", help="the folder of the files")
     parser.set_defaults(run=_run)
@@ -46,7 +46,7 @@ def _run(arguments: argparse.Namespace) -> int:
     folder: Path = arguments.folder
     if not folder.is_dir():
         raise DefinitionError((Problem("no such folder", where=str(folder), hint="create it first"),))
-    differing = {folder / name: text for name, text in pages().items() if _read(folder / name) != text}
+    differing = {folder / name: text for name, text in render_pages().items() if _read(folder / name) != text}
     for path, text in differing.items():
         if arguments.check:
             print(f"{path} differs from what the code declares; run: penstock reference {folder}", file=sys.stderr)
@@ -63,7 +63,7 @@ def _read(path: Path) -> str:
 # --- pages ---------------------------------------------------------------------------------------------------
 
 
-def pages() -> dict[str, str]:
+def render_pages() -> dict[str, str]:
     """File names and their Markdown, for penstock's own connectors and formats. Plug-ins document themselves."""
     own = [connectors.get(name) for name, _ in connectors.built_in]
     kafka = next(each for each in own if each.identifier == _OWN_PAGE)

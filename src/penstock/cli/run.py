@@ -15,8 +15,8 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from penstock.cli.display import add_pairs, count, log_to, pairs, sentence
-from penstock.cli.reporter import Reporter, after_restarts, read_text
+from penstock.cli.display import add_pairs, count, log_to, parse_pairs, describe_command
+from penstock.cli.reporter import Reporter, describe_restarts, read_text
 from penstock.errors import VERBOSE, DefinitionError, ExecutionError, OptionsError, PenstockError, Problem
 from penstock.plan.checks import check_guarantees, check_identities, check_settings
 from penstock.plan.deadletters import with_dead_letters
@@ -37,7 +37,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         ("run", _run, "run the jobs of a .sql, .yaml or .py file"),
         ("check", _check, "validate a file and print its plan without running it"),
     ):
-        parser = subparsers.add_parser(name, help=text, description=sentence(text))
+        parser = subparsers.add_parser(name, help=text, description=describe_command(text))
         parser.add_argument("file", type=Path, metavar="FILE", help=".sql, .yaml or .py")
         add_pairs(parser, "--var", "replace ${KEY} in the file")
         parser.set_defaults(run=function)
@@ -164,7 +164,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def _read_settings(arguments: argparse.Namespace) -> GivenSettings:
     """The settings of ``-D``, whose warnings are printed. Raises DefinitionError with every problem."""
-    settings, problems = pairs(arguments.D, "-D")
+    settings, problems = parse_pairs(arguments.D, "-D")
     given = GivenSettings()
     for key, text in settings.items():
         try:
@@ -281,7 +281,7 @@ def _say_result(reporter: Reporter, job: Job, result: JobResult, stopped: bool) 
     read = read_text([done], f"{count(done.records_in, 'record')} read")
     reporter.say(
         f"job '{result.job}': {how}: {read}, {done.records_out:,} written "
-        f"in {_format_batches(done.batches)} and {result.seconds:.1f} s{after_restarts(done.restarts)}"
+        f"in {_format_batches(done.batches)} and {result.seconds:.1f} s{describe_restarts(done.restarts)}"
     )
     if not stopped and not done.records_in and not done.files_in:
         reporter.say(f"job '{result.job}': {_explain_nothing_read(job, result)}")
@@ -374,7 +374,7 @@ def _read_jobs(arguments: argparse.Namespace) -> list[Job]:
         return jobs
     if suffix not in _SCRIPTS:
         raise DefinitionError((Problem("expected a .sql, .yaml or .py file", where=str(path)),))
-    variables, problems = pairs(arguments.var, "--var")
+    variables, problems = parse_pairs(arguments.var, "--var")
     if problems:
         raise DefinitionError(tuple(problems))
     try:

@@ -11,7 +11,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from penstock.cli.checkpoints import add_job, open_checkpoint
-from penstock.cli.display import event_time, sentence, size, span, table
+from penstock.cli.display import format_event_time, describe_command, format_size, format_span, format_table
 from penstock.clock import now_ms
 from penstock.errors import DefinitionError, Problem
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Registers ``state``."""
     text = "show what the steps of a job keep, or the rows of one step"
-    parser = subparsers.add_parser("state", help=text, description=sentence(text))
+    parser = subparsers.add_parser("state", help=text, description=describe_command(text))
     add_job(parser, also=", or that of a savepoint")
     parser.add_argument("--uid", metavar="UID", help="the step whose rows to show")
     parser.add_argument("--table", metavar="TABLE", help="which of its tables; by default the first")
@@ -74,16 +74,16 @@ def _print_overview(found: JobState, form: str) -> None:
     for step in found.steps:
         for number in range(len(step.tables)):
             name, key, keys, rows, held, segments, oldest = _measure(step, number)
-            age = "" if oldest is None else f"{span(max(0, now - oldest))} ago"
-            line = (step.uid, name, key, f"{keys:,}", f"{rows:,}", size(held), str(segments), age)
+            age = "" if oldest is None else f"{format_span(max(0, now - oldest))} ago"
+            line = (step.uid, name, key, f"{keys:,}", f"{rows:,}", format_size(held), str(segments), age)
             lines.append((*line, *_format_times(step)))
     timed = any(line[-2] for line in lines)
-    print(table(titles, lines) if timed else table(titles[:-2], [line[:-2] for line in lines]))
+    print(format_table(titles, lines) if timed else format_table(titles[:-2], [line[:-2] for line in lines]))
 
 
 def _format_times(step: StepState) -> tuple[str, str]:
     reached = step.time.reached
-    return ("", "") if reached is None else (event_time(reached), f"{step.time.late:,}")
+    return ("", "") if reached is None else (format_event_time(reached), f"{step.time.late:,}")
 
 
 def _measure(step: StepState, number: int) -> tuple[str, str, int, int, int, int, int | None]:
@@ -94,7 +94,7 @@ def _measure(step: StepState, number: int) -> tuple[str, str, int, int, int, int
 
 def _print_rows(titles: Sequence[str], rows: Iterable[Sequence[Any]], form: str) -> None:
     if form == "table":
-        print(table(titles, [[_to_text(value) for value in row] for row in rows]))
+        print(format_table(titles, [[_to_text(value) for value in row] for row in rows]))
     elif form == "json":
         for row in rows:
             print(json.dumps(dict(zip(titles, map(_to_json, row), strict=True)), ensure_ascii=False))

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from penstock.cli.client import add_client_options, client_config
-from penstock.cli.display import count, moment, sentence, span, table
+from penstock.cli.display import count, format_moment, describe_command, format_span, format_table
 from penstock.clock import now_ms
 from penstock.deadline import Deadline
 from penstock.delivery import Claim
@@ -26,11 +26,11 @@ from penstock.kafka.inspection import (
     abort_transaction,
     age_ms,
     blind_spot,
-    held_back,
+    find_held_back,
     is_open,
     owners,
     transactions,
-    without_leader,
+    list_leaderless,
 )
 from penstock.kafka.partitions import TopicPartition
 from penstock.kafka.progress import TOPIC
@@ -47,14 +47,14 @@ _CLOCK_MS = 5_000
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Registers ``txn list``, ``txn describe`` and ``txn abort``."""
     text = "open transactions of a cluster: look at them, abort them"
-    txn = subparsers.add_parser("txn", help=text, description=sentence(text))
+    txn = subparsers.add_parser("txn", help=text, description=describe_command(text))
     actions = txn.add_subparsers(title="actions", metavar="ACTION", required=True)
     for name, function, text in (
         ("list", _list, "show open transactions, and the partitions whose last stable offset they hold back"),
         ("describe", _describe, "show everything that is known about transactional ids"),
         ("abort", _abort, "abort open transactions; fences a process that still uses the id"),
     ):
-        parser = actions.add_parser(name, help=text, description=sentence(text))
+        parser = actions.add_parser(name, help=text, description=describe_command(text))
         if name != "list":
             parser.add_argument("ids", nargs="*", metavar="ID", help="a transactional id")
         parser.add_argument("--prefix", metavar="P", help="all transactional ids that start with P")
@@ -98,10 +98,10 @@ def _list(args: argparse.Namespace) -> int:
         known, people = _find_owners(session, shown, args)
         held = [
             each
-            for each in held_back(session)
+            for each in find_held_back(session)
             if not prefix or any(holder.transactional_id.startswith(prefix) for holder in each.holders)
         ]
-        lost = without_leader(session)
+        lost = list_leaderless(session)
         hanging = [each for each in held if any(holder.hanging for holder in each.holders)]
         # A transaction of an id that is not listed looks like a hanging one.
         doubt = blind_spot(session) if hanging else ""
@@ -112,7 +112,7 @@ def _list(args: argparse.Namespace) -> int:
         print("No transactions" + which if args.all else "No open transactions" + which)
     if held:
         print("\nRead_committed readers wait at the last stable offset of:")
-        print(table(_HELD_TITLES, _held_back_rows(held, doubt)))
+        print(format_table(_HELD_TITLES, _held_back_rows(held, doubt)))
         if hanging and not doubt:
             options = " ".join(f"--hanging {each.topic}-{each.partition}" for each in hanging)
             print(f"No coordinator will end the hanging transactions; this does: penstock txn abort {options}")
@@ -143,14 +143,14 @@ def _warn_about_lost(lost: Sequence[TopicPartition]) -> None:
 
 
 def _format_table(shown: Iterable[TransactionDescription], people: Mapping[str, _Owner]) -> str:
-    return table(
+    return format_table(
         _TITLES,
         [
             (
                 each.transactional_id,
                 each.state,
-                "-" if (age := age_ms(each)) is None else span(age),
-                span(each.timeout_ms),
+                "-" if (age := age_ms(each)) is None else format_span(age),
+                format_span(each.timeout_ms),
                 str(each.producer_id),
                 str(each.epoch),
                 _format_partitions(each.partitions) or "-",
@@ -173,9 +173,9 @@ def _held_back_rows(held: Iterable[HeldBack], doubt: str) -> Iterator[Sequence[s
             start = each.last_stable_offset if holder is each.holders[0] else holder.start_offset
             offset, records = ("-", "-") if start < 0 else (str(start), str(each.high_watermark - start))
             if holder.transaction:
-                since = moment(holder.transaction.started_ms)
+                since = format_moment(holder.transaction.started_ms)
             else:
-                since = f"last record of {moment(holder.last_timestamp)}"
+                since = f"last record of {format_moment(holder.last_timestamp)}"
             yield partition, offset, records, _describe_holder(holder, doubt), since
             partition = ""
 
@@ -198,8 +198,8 @@ def _describe(args: argparse.Namespace) -> int:
     with _connect(args) as session:
         chosen = _find_transactions(session, args, ended=True)
         known, people = _find_owners(session, chosen, args)
-        held = held_back(session)
-        _warn_about_lost(without_leader(session))
+        held = find_held_back(session)
+        _warn_about_lost(list_leaderless(session))
         for number, each in enumerate(chosen):
             if number:
                 print()
@@ -223,10 +223,10 @@ def _describe(args: argparse.Namespace) -> int:
 
 
 def _describe_times(seen: TransactionDescription) -> Iterator[tuple[str, str]]:
-    timeout, age = span(seen.timeout_ms), age_ms(seen)
+    timeout, age = format_span(seen.timeout_ms), age_ms(seen)
     if age is not None:
-        yield "open since", f"{moment(seen.started_ms)}, {span(age)} ago"
-        timeout += f": left open, it is aborted at {moment(seen.started_ms + seen.timeout_ms)}"
+        yield "open since", f"{format_moment(seen.started_ms)}, {format_span(age)} ago"
+        timeout += f": left open, it is aborted at {format_moment(seen.started_ms + seen.timeout_ms)}"
     yield "timeout", timeout
 
 
@@ -298,7 +298,7 @@ def _abort_hanging(session: Session, args: argparse.Namespace) -> int:
             f"hanging transactions look like those of ids that are not listed: {doubt}; --force aborts them "
             "nevertheless"
         )
-    found = [each for each in held_back(session, {topic for topic, _ in tps}) if (each.topic, each.partition) in tps]
+    found = [each for each in find_held_back(session, {topic for topic, _ in tps}) if (each.topic, each.partition) in tps]
     doomed = [(each, holder) for each in found for holder in each.holders if holder.hanging]
     hanging = {(each.topic, each.partition) for each, _ in doomed}
     for topic, partition in tps:
@@ -306,7 +306,7 @@ def _abort_hanging(session: Session, args: argparse.Namespace) -> int:
             print(f"Nothing hangs in topic '{topic}', partition {partition}")
     if not doomed:
         return 0
-    print(table(_HELD_TITLES, _held_back_rows(found, doubt)))
+    print(format_table(_HELD_TITLES, _held_back_rows(found, doubt)))
     print("The brokers end the hanging transactions in these partitions, without any coordinator.")
     if not _ask(args, f"Abort {count(len(doomed), 'hanging transaction')}?"):
         return 1

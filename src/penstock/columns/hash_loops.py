@@ -326,7 +326,7 @@ def _first_above(hashes: Vector, key: Word, start: int, end: int) -> int:
 
 
 @compiled
-def count_found(known: Vector, found: Vector, asked: Vector, weights: Vector) -> int:
+def sum_found_weights(known: Vector, found: Vector, asked: Vector, weights: Vector) -> int:
     """The sum of the ``weights`` of those hashes ``asked`` that are among the ``known`` ones and were found; both are
     ascending."""
     at, total = 0, 0

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.columns.buffers import batch_of
+from penstock.columns.buffers import build_batch
 from penstock.columns.equality import (
     Column,
     Flags,
@@ -153,7 +153,7 @@ class Groups:
     @classmethod
     def by_key(cls, hashes: Hashes, keys: pa.RecordBatch) -> Groups:
         """The groups of rows with these hashes and keys; equal keys must have equal hashes."""
-        order, begins = runs_of(hashes, None, keys.columns)
+        order, begins = sort_into_runs(hashes, None, keys.columns)
         starts = np.flatnonzero(begins)
         index = np.empty(len(order), np.int64)
         index[order] = np.cumsum(begins) - 1
@@ -161,7 +161,7 @@ class Groups:
         return cls(hashes[firsts], take_rows(keys, firsts), index, order, starts)
 
 
-def runs_of(hashes: Hashes, second: Hashes | None, columns: Sequence[pa.Array]) -> tuple[RowIndices, Flags]:
+def sort_into_runs(hashes: Hashes, second: Hashes | None, columns: Sequence[pa.Array]) -> tuple[RowIndices, Flags]:
     """The rows by hash, and by a ``second`` one if there is one, such that rows with equal ``columns`` are neighbours,
     as they came; and whether each row differs from the one before. Equal columns must have equal hashes."""
     order, begins = np.empty(len(hashes), np.int64), np.empty(len(hashes), np.bool_)
@@ -204,5 +204,5 @@ def _separate_collisions(
 def take_rows(rows: pa.RecordBatch, indices: RowIndices) -> pa.RecordBatch:
     """These rows of a batch, which may have no columns."""
     if not rows.num_columns:
-        return batch_of([], rows.schema, len(indices))
+        return build_batch([], rows.schema, len(indices))
     return rows.take(pa.array(indices))

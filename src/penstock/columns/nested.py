@@ -18,7 +18,7 @@ import pyarrow as pa
 from penstock.columns.buffers import (
     LARGEST,
     Gather,
-    batch_of,
+    build_batch,
     binary_parts,
     cast,
     decimal_pairs,
@@ -32,7 +32,7 @@ from penstock.columns.buffers import (
 from penstock.errors import RecordError
 from penstock.loops import type_roots
 from penstock.loops.strings import gather_strings
-from penstock.loops.type_roots import nested_root, root_of
+from penstock.loops.type_roots import nested_root, describe_root
 from penstock.types import ArrayType, DataType, MapType, RowType, arrow_schema, arrow_type
 
 #: The columns of ``nodes``, whose row ``n`` describes node ``n``: its type root; the words of a value; the start of its
@@ -81,7 +81,7 @@ class Shape:
     @cached_property
     def digits(self) -> npt.NDArray[np.int64]:
         """Precision and scale of each column."""
-        return np.array([root_of(field.type)[1:] for field in self.row.fields], np.int64).reshape(-1, 2)
+        return np.array([describe_root(field.type)[1:] for field in self.row.fields], np.int64).reshape(-1, 2)
 
     @cached_property
     def padding(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
@@ -204,7 +204,7 @@ class NestedColumns:
         root, schema = self.shape.nodes[0], arrow_schema(self.shape.row)
         copy = {type_roots.STRING: strings, type_roots.BYTES: binaries}
         columns = [self._build_column(child, text, copy) for child in root.children]
-        return batch_of(columns, schema, int(self.counts[0]))
+        return build_batch(columns, schema, int(self.counts[0]))
 
     def _build_column(self, index: int, text: npt.NDArray[np.uint8], copy: Mapping[int, Gather]) -> pa.Array:
         node, count = self.shape.nodes[index], int(self.counts[index])

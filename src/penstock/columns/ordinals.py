@@ -60,7 +60,7 @@ def _ranks(column: pa.Array) -> Ordinals:
     return ranks
 
 
-def valid_of(column: pa.Array) -> Flags:
+def valid_mask(column: pa.Array) -> Flags:
     """Whether each value is not null."""
     valid = is_valid(column)
     return np.ones(len(column), np.bool_) if valid is None else valid

@@ -22,7 +22,7 @@ _LOW = np.int64(0xFFFFFFFF)
 _ODD, _HALF = np.int64(0xFFFF), np.int64(16)
 
 
-def limbs_of(column: pa.Array) -> Limbs:
+def to_limbs(column: pa.Array) -> Limbs:
     """The unscaled values of a decimal column; nulls are 0."""
     words = wide_values(column, column.type.byte_width // 8)
     limbs = np.empty((_LIMBS, len(column)), np.int64)

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from penstock.exact.errors import shown
+from penstock.exact.errors import show_value
 from penstock.types import DecimalType
 
 _N = TypeVar("_N", int, Decimal)
@@ -47,27 +47,27 @@ def parse_integer(text: str, name: str) -> int:
     """A whole number within the range of the type ``name``. Raises ValueError."""
     plain = java_trim(text)
     if _INTEGER.fullmatch(plain) is None:
-        raise ValueError(f"expected a whole number, not {shown(text)}")
-    return in_range(int(plain), name, text)
+        raise ValueError(f"expected a whole number, not {show_value(text)}")
+    return check_range(int(plain), name, text)
 
 
-def in_range(value: _N, name: str, text: str) -> _N:
+def check_range(value: _N, name: str, text: str) -> _N:
     """``value``, if the type ``name`` can hold it. Raises ValueError."""
     least, most = INTEGER_RANGES[name]
     if not least <= value <= most:
-        raise out_of_range(text, name)
+        raise range_error(text, name)
     return value
 
 
-def out_of_range(text: str, name: str) -> ValueError:
+def range_error(text: str, name: str) -> ValueError:
     """The error that a value is not in the range of the type ``name``."""
-    return ValueError(f"{shown(text)} is out of the range of {name}")
+    return ValueError(f"{show_value(text)} is out of the range of {name}")
 
 
 def _match_number(text: str) -> re.Match[str]:
     match = _DOUBLE.fullmatch(java_trim(text))
     if match is None:
-        raise ValueError(f"expected a number, not {shown(text)}")
+        raise ValueError(f"expected a number, not {show_value(text)}")
     return match
 
 
@@ -126,7 +126,7 @@ def _next_single(single: float, value: float) -> float:
 def parse_decimal(text: str) -> Decimal:
     """The value of ``new BigDecimal(text)``. Raises ValueError."""
     if _DECIMAL.fullmatch(text) is None or (not text.isascii() and max(text) > "\uffff"):
-        raise ValueError(f"expected a decimal number, not {shown(text)}")
+        raise ValueError(f"expected a decimal number, not {show_value(text)}")
     return _EXACT.create_decimal(text) if len(text) < 4096 else Decimal(text)
 
 

@@ -13,7 +13,7 @@ from penstock.loops.type_roots import time_digits
 from penstock.types import BinaryType, DataType, DecimalType, PrimitiveType, StringType, TimestampType, TimeType
 
 
-def written(array: pa.Array, text: Callable[[Any], str]) -> list[str | None]:
+def write_texts(array: pa.Array, text: Callable[[Any], str]) -> list[str | None]:
     """One text per value, None for null. ``text`` gets dates and times as their numbers, which have a wider range than
     Python's."""
     if pa.types.is_date32(array.type):
@@ -23,7 +23,7 @@ def written(array: pa.Array, text: Callable[[Any], str]) -> list[str | None]:
     return [None if value is None else text(value) for value in array.to_pylist()]
 
 
-def text_of(data_type: DataType, *, plain: bool, iso: bool = False, zone: bool = False) -> Callable[[Any], str]:
+def text_writer(data_type: DataType, *, plain: bool, iso: bool = False, zone: bool = False) -> Callable[[Any], str]:
     """The function that writes a single value of a type.
 
     ``plain``: decimals have no exponent. ``iso``: timestamps have a ``T``. ``zone``: all timestamps have a ``Z``.

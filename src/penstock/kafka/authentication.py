@@ -15,12 +15,12 @@ from kafka.net.sasl.plain import SaslMechanismPlain
 from kafka.net.sasl.scram import SaslMechanismScram
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
-from penstock.kafka.faults import KafkaFault, fault_of
+from penstock.kafka.faults import KafkaFault, fault_from_code
 from penstock.kafka.kerberos import Tickets
 from penstock.kafka.login import KerberosLogin, Login, PasswordLogin, TokenLogin
 from penstock.kafka.tokens import Tokens
 
-_FAILED = fault_of(58)
+_FAILED = fault_from_code(58)
 
 
 class Authentication:
@@ -43,7 +43,7 @@ class Authentication:
         answer = await connection._send_request(request, timeout_at=timeout_at)
         if answer.error_code:
             offered = ", ".join(answer.mechanisms) or "none"
-            raise KafkaFault(fault_of(answer.error_code), f"{self._login.mechanism}; the listener offers {offered}")
+            raise KafkaFault(fault_from_code(answer.error_code), f"{self._login.mechanism}; the listener offers {offered}")
         host = connection.transport.host
         waits = not isinstance(self._login, PasswordLogin)
         mechanism = await _run_in_thread(connection.net, lambda: self._prepare(host)) if waits else self._prepare(host)
@@ -53,7 +53,7 @@ class Authentication:
                 SaslAuthenticateRequest(mechanism.auth_bytes()), timeout_at=timeout_at
             )
             if answer.error_code:
-                raise KafkaFault(replace(fault_of(answer.error_code), hint=self._hint), answer.error_message or "")
+                raise KafkaFault(replace(fault_from_code(answer.error_code), hint=self._hint), answer.error_message or "")
             mechanism.receive(answer.auth_bytes)
             lifetime = answer.session_lifetime_ms
         if not mechanism.is_authenticated():

@@ -16,7 +16,7 @@ from kafka.protocol.consumer import FetchRequest
 
 from penstock.deadline import Backoff
 from penstock.errors import KafkaError, PossibleDataLossError, Problem, RetriableError, UnsupportedError
-from penstock.kafka.faults import Action, Fault, KafkaFault, check_code, fault_of
+from penstock.kafka.faults import Action, Fault, KafkaFault, check_code, fault_from_code
 from penstock.kafka.leaders import PartitionInfo
 from penstock.kafka.offsets import EARLIEST, LATEST, list_offsets
 from penstock.kafka.partitions import TopicPartition, partition_name
@@ -335,7 +335,7 @@ class Fetcher:
         return chunks
 
     def _take(self, reading: _Reading, answer: Any) -> Chunk | None:
-        fault = fault_of(answer.error_code)
+        fault = fault_from_code(answer.error_code)
         if fault.code == _OFFSET_OUT_OF_RANGE and self._explain_out_of_range(reading):
             return None
         if fault.action is not Action.NONE:

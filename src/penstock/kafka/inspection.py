@@ -17,14 +17,14 @@ from kafka.protocol.producer import WriteTxnMarkersRequest
 from penstock.clock import now_ms
 from penstock.deadline import Deadline
 from penstock.errors import AuthorizationError, ExecutionError, KafkaError
-from penstock.kafka.faults import Action, fault_of
+from penstock.kafka.faults import Action, fault_from_code
 from penstock.kafka.leaders import PartitionInfo
 from penstock.kafka.offsets import LATEST, list_offsets
 from penstock.kafka.partitions import TopicPartition, partition_name
 from penstock.kafka.produce import ProducerIdentity
 from penstock.kafka.progress import TOPIC, ProgressRead, ProgressTopic, read_progress_of
 from penstock.kafka.properties import READ_COMMITTED, READ_UNCOMMITTED
-from penstock.kafka.session import Session, answered
+from penstock.kafka.session import Session, iter_partitions
 from penstock.kafka.transactions import (
     TransactionClient,
     TransactionDescription,
@@ -76,7 +76,7 @@ def blind_spot(session: Session, prefix: str = "") -> str:
     Describes an unused id, to find out whether all ids may be described.
     """
     deadline = session.deadline()
-    lost = [partition for topic, partition in without_leader(session, deadline=deadline) if topic == _STATE_TOPIC]
+    lost = [partition for topic, partition in list_leaderless(session, deadline=deadline) if topic == _STATE_TOPIC]
     if lost:  # first: brokers do not know the coordinators of their ids
         numbers = ", ".join(map(str, lost))
         return f"partitions of '{_STATE_TOPIC}' have no leader ({numbers}), so their coordinators cannot be asked"
@@ -138,12 +138,12 @@ class HeldBack:
         return self.high_watermark - self.last_stable_offset
 
 
-def held_back(
+def find_held_back(
     session: Session, topics: Iterable[str] | None = None, *, deadline: Deadline | None = None
 ) -> list[HeldBack]:
     """The partitions of these topics, or of all topics, that an open transaction holds back, with its producers.
 
-    For all topics, leaves out partitions without a leader; :func:`without_leader` lists them.
+    For all topics, leaves out partitions without a leader; :func:`list_leaderless` lists them.
     """
     deadline = deadline or session.deadline()
     tps = _list_partitions(session, topics, deadline)
@@ -157,7 +157,7 @@ def held_back(
     return [HeldBack(*tp, *held[tp], holders[tp]) for tp in sorted(holders)]
 
 
-def without_leader(session: Session, *, deadline: Deadline | None = None) -> list[TopicPartition]:
+def list_leaderless(session: Session, *, deadline: Deadline | None = None) -> list[TopicPartition]:
     """Partitions without a leader, about which nothing is known."""
     topics = session.all_topics(deadline)
     return sorted(
@@ -226,8 +226,8 @@ def _open_producers(
         return DescribeProducersRequest(topics=topics)
 
     def read(answer: Any) -> Iterator[tuple[TopicPartition, int, tuple[Holder, ...] | None]]:
-        for tp, each in answered(answer.topics):
-            if fault_of(each.error_code).action is Action.DENIED:
+        for tp, each in iter_partitions(answer.topics):
+            if fault_from_code(each.error_code).action is Action.DENIED:
                 yield tp, 0, None
                 continue
             open_producers = tuple(
@@ -318,7 +318,7 @@ def abort_hanging(session: Session, held: HeldBack, holder: Holder) -> None:
     tp = (held.topic, held.partition)
     now = [
         (each.producer_id, each.start_offset)
-        for found in held_back(session, [held.topic], deadline=deadline)
+        for found in find_held_back(session, [held.topic], deadline=deadline)
         for each in found.holders
         if each.hanging and (found.topic, found.partition) == tp
     ]
@@ -342,7 +342,7 @@ def abort_hanging(session: Session, held: HeldBack, holder: Holder) -> None:
 
     def read(answer: Any) -> Iterator[tuple[TopicPartition, int, None]]:
         for marker in answer.markers:
-            for partition, each in answered(marker.topics):
+            for partition, each in iter_partitions(marker.topics):
                 yield partition, each.error_code, None
 
     session.ask_leaders("aborting a hanging transaction", [tp], build, read, deadline)

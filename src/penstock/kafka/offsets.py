@@ -21,7 +21,7 @@ from penstock.kafka.faults import check_code
 from penstock.kafka.leaders import PartitionInfo
 from penstock.kafka.partitions import TopicPartition, by_topic, partition_name
 from penstock.kafka.properties import READ_COMMITTED
-from penstock.kafka.session import GROUP, Session, answered
+from penstock.kafka.session import GROUP, Session, iter_partitions
 
 #: Besides a timestamp in ms, :func:`list_offsets` accepts these numbers of the Kafka protocol.
 EARLIEST = -2
@@ -97,7 +97,7 @@ def list_offsets(
         )
 
     def read(answer: Any) -> Iterator[tuple[TopicPartition, int, LogOffset | None]]:
-        for tp, each in answered(answer.topics):
+        for tp, each in iter_partitions(answer.topics):
             found = LogOffset(each.offset, each.timestamp, each.leader_epoch) if each.offset >= 0 else None
             yield tp, each.error_code, found
 
@@ -180,7 +180,7 @@ def committed_offsets(
         result = answer.groups[0] if answer.groups else answer
         check_code(result.error_code, f"group '{group}'", "Describe")
         found = {}
-        for tp, each in answered(result.topics):
+        for tp, each in iter_partitions(result.topics):
             check_code(each.error_code, partition_name(tp), "Describe")
             if each.committed_offset >= 0:
                 epoch, metadata = each.committed_leader_epoch, each.metadata or ""
@@ -211,7 +211,7 @@ def commit_offsets(
         )
 
     def check(answer: Any) -> None:
-        for tp, each in answered(answer.topics):
+        for tp, each in iter_partitions(answer.topics):
             if not is_gone(session, tp, each.error_code, deadline):
                 check_code(each.error_code, partition_name(tp), "Read")
 

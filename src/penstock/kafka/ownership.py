@@ -181,10 +181,10 @@ def _retake(
 def _check_winner(client: TransactionClient, winner: Claim | None) -> None:
     if winner is not None:
         client.settled(fenced=True)
-        raise taken_over(client.transactional_id, winner)
+        raise taken_over_error(client.transactional_id, winner)
 
 
-def taken_over(transactional_id: str, winner: Claim) -> FencedError:
+def taken_over_error(transactional_id: str, winner: Claim) -> FencedError:
     """The error of a run whose id another run has claimed."""
     return FencedError(
         f"transactional id '{transactional_id}' was taken over by {winner}, which continues the job; this copy ends",

@@ -25,7 +25,7 @@ from kafka.protocol.producer import AddPartitionsToTxnRequest, InitProducerIdReq
 
 from penstock.deadline import Backoff, Deadline
 from penstock.errors import AbortableError, KafkaError, PenstockError, RetriableError, StaleEpochError
-from penstock.kafka.faults import CLIENT_CODE, Action, Fault, KafkaFault, check_code, fault_of, fault_of_exception
+from penstock.kafka.faults import CLIENT_CODE, Action, Fault, KafkaFault, check_code, fault_from_code, fault_from_exception
 from penstock.kafka.partitions import TopicPartition, by_topic, partition_name
 from penstock.kafka.record_batches import stamp
 from penstock.kafka.session import TRANSACTION, Session
@@ -470,7 +470,7 @@ class Producer:
         def check(answer: Any) -> None:
             for topic in answer.results_by_topic_v3_and_below:
                 for each in topic.results_by_partition:
-                    fault = fault_of(each.partition_error_code)
+                    fault = fault_from_code(each.partition_error_code)
                     if fault.action is Action.OUTCOME:
                         raise StaleEpochError(f"{label}: {fault.name}")
                     if fault.code != _NOT_ATTEMPTED:
@@ -491,12 +491,12 @@ class Producer:
         self.latency = time.monotonic() - flight.sent
         error, throttled = flight.answer.exception(), 0
         if error is not None:
-            fault, detail = fault_of_exception(error)
+            fault, detail = fault_from_exception(error)
             if fault.action.again:
                 self._session.forget_topics(topic for topic, _ in flight.batches)
             results = dict.fromkeys(flight.batches, (fault, detail, -1))
         elif self._acks == 0:
-            results = dict.fromkeys(flight.batches, (fault_of(0), "", -1))
+            results = dict.fromkeys(flight.batches, (fault_from_code(0), "", -1))
         else:
             results = self._read_results(flight)
             throttled = flight.answer.result().throttle_time_ms
@@ -513,7 +513,7 @@ class Producer:
         for topic in flight.answer.result().responses:
             for each in topic.partition_responses:
                 tp = (topic.name or flight.names.get(topic.topic_id, ""), int(each.index))
-                results[tp] = (fault_of(each.error_code), each.error_message or "", int(each.base_offset))
+                results[tp] = (fault_from_code(each.error_code), each.error_message or "", int(each.base_offset))
         return results
 
     def _settle(self, lane: _Lane, batch: _Batch, fault: Fault, detail: str, base_offset: int) -> None:
@@ -618,7 +618,7 @@ def _new_lease(session: Session) -> _Lease:
         )
 
     def check(answer: Any) -> _Lease:
-        fault = fault_of(answer.error_code)
+        fault = fault_from_code(answer.error_code)
         if fault.action is Action.DENIED:  # since 2.8 the right to write to any topic is enough
             hint = "grant the principal Write on the sink's topics; below Kafka 2.8, IdempotentWrite on the cluster"
             raise KafkaFault(replace(fault, hint=hint))

@@ -191,7 +191,7 @@ def without_effect(properties: Mapping[str, str]) -> Mapping[str, str]:
     return {name: why for name, why in found.items() if name not in SERIALIZERS and why != BY_CONNECTOR}
 
 
-def shown_without_effect(found: Mapping[str, str], prefix: str = "") -> str:
+def describe_without_effect(found: Mapping[str, str], prefix: str = "") -> str:
     """One line about properties of :func:`without_effect`, with ``prefix`` before their names; empty without any."""
     reasons: dict[str, list[str]] = {}
     for name, why in found.items():

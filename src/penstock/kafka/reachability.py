@@ -44,7 +44,7 @@ def is_of_connection(fault: Fault) -> bool:
     return fault.code == CLIENT_CODE
 
 
-def why(faults: Mapping[str, KafkaFault | None]) -> str:
+def explain_unreachable(faults: Mapping[str, KafkaFault | None]) -> str:
     """Why none of these addresses was reached, and what to check; ``faults`` has the last fault of each, None where
     nothing came back yet. One sentence, without addresses if there is one."""
     found = {address: _find_reason(fault) for address, fault in faults.items()}

@@ -18,11 +18,11 @@ from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
 
 from penstock.deadline import Backoff, Deadline
 from penstock.errors import KafkaError, RetriableError
-from penstock.kafka.faults import CLIENT_CODE, Action, Fault, KafkaFault, check_code, fault_of, fault_of_exception
+from penstock.kafka.faults import CLIENT_CODE, Action, Fault, KafkaFault, check_code, fault_from_code, fault_from_exception
 from penstock.kafka.leaders import Leaders, PartitionInfo
 from penstock.kafka.partitions import TopicPartition, partition_name
 from penstock.kafka.properties import ClientConfig
-from penstock.kafka.reachability import is_of_connection, why
+from penstock.kafka.reachability import is_of_connection, explain_unreachable
 from penstock.kafka.wire import Node, Wire
 from penstock.notices import PATIENCE_SECONDS, Notice, tell
 
@@ -35,8 +35,8 @@ TRANSACTION = 1
 #: Makes a kafka-python request, a new one for each attempt.
 Build = Callable[[], Any]
 
-_NOT_THERE = fault_of(3)
-_NO_LEADER = fault_of(5)
+_NOT_THERE = fault_from_code(3)
+_NO_LEADER = fault_from_code(5)
 #: How long a topic may be unknown before it counts as missing: a new topic takes a moment to be known to all brokers.
 _UNKNOWN_TOPIC_SECONDS = 3.0
 #: How long a broker may be silent before another one gets a request that any broker can answer.
@@ -55,7 +55,7 @@ class TopicInfo:
     internal: bool
 
 
-def answered(topics: Iterable[Any]) -> Iterator[tuple[TopicPartition, Any]]:
+def iter_partitions(topics: Iterable[Any]) -> Iterator[tuple[TopicPartition, Any]]:
     """The partitions in an answer, with their entries."""
     for topic in topics:
         for each in topic.partitions:
@@ -115,7 +115,7 @@ class Session:
             fault = Fault(CLIENT_CODE, "no answer", Action.REFRESH)
             raise KafkaFault(fault, f"none within {deadline}{self._at(node)}") from None
         except Exception as error:
-            fault, detail = fault_of_exception(error)
+            fault, detail = fault_from_exception(error)
             raise KafkaFault(fault, f"{detail}{self._at(node)}".strip()) from error
 
     def exchange(self, request: Any, node: Node, deadline: Deadline) -> Any:
@@ -153,7 +153,7 @@ class Session:
                     raise RetriableError(reason) from raised.__cause__
                 if not told and is_of_connection(raised.fault) and time.monotonic() - began > PATIENCE_SECONDS:
                     told = True
-                    found = why({"": raised})
+                    found = explain_unreachable({"": raised})
                     tell(f"{label}: {raised.detail}: {found}. Trying for another {round(deadline.left)} s")
                 time.sleep(wait)
 
@@ -259,7 +259,7 @@ class Session:
                     failure = raised
                     continue
                 for tp, code, result in results:
-                    fault = fault_of(code)
+                    fault = fault_from_code(code)
                     if fault.action is Action.NONE:
                         found[tp] = result
                         left.discard(tp)
@@ -315,7 +315,7 @@ class Session:
 
         def reasons() -> str:
             nodes = [each for each in self._wire.candidates() if isinstance(each, str)]
-            return why({self.address(node): self._faults.get(node) for node in nodes})
+            return explain_unreachable({self.address(node): self._faults.get(node) for node in nodes})
 
         def news() -> str:
             return f"Kafka at {addresses} is not reached yet: {reasons()}. Trying for another {round(deadline.left)} s"
@@ -349,7 +349,7 @@ class Session:
         def step() -> dict[str, TopicInfo]:
             seen = {}
             for topic in self.metadata(missing, deadline, create).topics:
-                fault = fault_of(topic.error_code)
+                fault = fault_from_code(topic.error_code)
                 if fault.action is Action.NONE:
                     seen[topic.name] = self._learn(topic)
                 elif fault != _NOT_THERE:

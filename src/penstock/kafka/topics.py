@@ -11,7 +11,7 @@ from kafka.protocol.metadata import ApiVersionsRequest
 
 from penstock.deadline import Deadline
 from penstock.errors import KafkaError
-from penstock.kafka.faults import Action, KafkaFault, check_code, fault_of
+from penstock.kafka.faults import Action, KafkaFault, check_code, fault_from_code
 from penstock.kafka.reserved import is_reserved
 from penstock.kafka.session import Session, TopicInfo
 from penstock.options import java_pattern
@@ -135,7 +135,7 @@ def _describe_configs(resources: Iterable[_Resource], keys: list[str] | None) ->
 def _read_configs(answer: Any) -> dict[_Resource, dict[str, str]] | None:
     found = {}
     for result in answer.results:
-        if fault_of(result.error_code).action is Action.DENIED:
+        if fault_from_code(result.error_code).action is Action.DENIED:
             return None
         check_code(result.error_code, f"{result.resource_name}: {result.error_message or ''}")
         settings = {each.name: each.value for each in result.configs if each.value is not None}

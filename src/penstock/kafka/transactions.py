@@ -32,11 +32,11 @@ from penstock.errors import (
     StaleEpochError,
     UnknownOutcomeError,
 )
-from penstock.kafka.faults import Action, check_code, fault_of
+from penstock.kafka.faults import Action, check_code, fault_from_code
 from penstock.kafka.offsets import CommittedOffset, is_gone, offset_topics
 from penstock.kafka.partitions import TopicPartition, partition_name
 from penstock.kafka.produce import IMPLICIT_VERSION, ProducerIdentity
-from penstock.kafka.session import GROUP, TRANSACTION, Session, answered
+from penstock.kafka.session import GROUP, TRANSACTION, Session, iter_partitions
 from penstock.kafka.topics import max_transaction_timeout_ms, transaction_version
 
 _HOUR_MS, _QUARTER_MS = 3_600_000, 900_000
@@ -151,7 +151,7 @@ class TransactionClient:
 
         def check(answer: Any) -> ProducerIdentity:
             self._inits_unanswered -= 1
-            fault = fault_of(answer.error_code)
+            fault = fault_from_code(answer.error_code)
             if fault.action is Action.OUTCOME and producer_id != _NO_ID:
                 raise _Indefinite(fault.name)
             check_code(answer.error_code)
@@ -220,7 +220,7 @@ class TransactionClient:
             _check_offsets(answer.error_code, f"group '{group}'", label)
 
         def check(answer: Any) -> None:
-            for tp, each in answered(answer.topics):
+            for tp, each in iter_partitions(answer.topics):
                 if not is_gone(self._session, tp, each.error_code, deadline):
                     _check_offsets(each.error_code, partition_name(tp), label)
 
@@ -295,7 +295,7 @@ class TransactionClient:
             )
 
         def check(answer: Any) -> tuple[int, int]:
-            fault = fault_of(answer.error_code)
+            fault = fault_from_code(answer.error_code)
             if fault.action is Action.OUTCOME or fault.code in _INDEFINITE:
                 raise _Indefinite(fault.name)
             check_code(answer.error_code)
@@ -345,7 +345,7 @@ class TransactionClient:
 
 
 def _check_offsets(code: int, where: str, label: str) -> None:
-    fault = fault_of(code)
+    fault = fault_from_code(code)
     if fault.action is Action.OUTCOME:
         raise StaleEpochError(f"{label}: {where}: {fault.name}")
     check_code(code, where, "Read")

@@ -29,7 +29,7 @@ _TEN, _SIXTY, _BILLION = np.uint64(10), np.uint64(60), np.uint64(1_000_000_000)
 
 
 @inlined
-def days_of(year: int, month: int, day: int) -> int:
+def days_from_date(year: int, month: int, day: int) -> int:
     """Days since 1970-01-01 of a day in the proleptic Gregorian calendar, years from March to February."""
     shifted = year - (1 if month <= 2 else 0)
     era = shifted // 400
@@ -74,7 +74,7 @@ def _days(year: int, month: int, day: int) -> int:
             return REFUSED
         if day == 31 and month in (4, 6, 9, 11):
             return REFUSED
-    return days_of(year, month, day)
+    return days_from_date(year, month, day)
 
 
 @inlined
@@ -139,8 +139,8 @@ def _byte(word: Word, number: int) -> Word:
 
 
 @inlined
-def day_of(days: int) -> tuple[Word, Word, Word]:
-    """Year, month and day of a number of days since 1970-01-01; the inverse of :func:`days_of`.
+def date_from_days(days: int) -> tuple[Word, Word, Word]:
+    """Year, month and day of a number of days since 1970-01-01; the inverse of :func:`days_from_date`.
 
     Fractions instead of divisions, as in C. Neri and L. Schneider, "Euclidean affine functions and their application to
     calendar algorithms" (2022).
@@ -162,7 +162,7 @@ def write_date(out: Vector, at: int, days: int) -> int:
     """Write ``yyyy-MM-dd``; returns the position after it, or -1 for a year beyond 0000 to 9999."""
     if days < _FIRST_DAY or days > _LAST_DAY:
         return -1
-    year, month, day = day_of(days)
+    year, month, day = date_from_days(days)
     put_two_digits(out, at, year // 100)
     put_two_digits(out, at + 2, year % 100)
     out[at + 4] = chars.MINUS

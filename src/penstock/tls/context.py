@@ -23,7 +23,7 @@ from penstock.options import (
     read_properties,
 )
 from penstock.tls.jks import StoreError
-from penstock.tls.stores import TYPES, KeyPair, identity, pem_identity, trusted
+from penstock.tls.stores import TYPES, KeyPair, load_identity, load_pem_identity, load_certificates
 
 _EVERYWHERE = "the file must be at this path on every machine, for the driver and for the tasks"
 
@@ -145,7 +145,7 @@ def _load_trust(context: ssl.SSLContext, tls: Tls, where: str) -> None:
     elif tls.truststore_location:
         with _blame("ssl.truststore.location", where, store="truststore"):
             data = _read_content(tls.truststore_location)
-            context.load_verify_locations(cadata=trusted(data, tls.truststore_type, tls.truststore_password))
+            context.load_verify_locations(cadata=load_certificates(data, tls.truststore_type, tls.truststore_password))
     else:
         context.load_default_certs()
 
@@ -153,11 +153,11 @@ def _load_trust(context: ssl.SSLContext, tls: Tls, where: str) -> None:
 def _load_identity(tls: Tls, where: str) -> KeyPair | None:
     if tls.keystore_key and tls.keystore_certificate_chain:
         with _blame("ssl.keystore.key", where, store="keystore"):
-            return pem_identity(tls.keystore_key.encode(), tls.keystore_certificate_chain.encode(), tls.key_password)
+            return load_pem_identity(tls.keystore_key.encode(), tls.keystore_certificate_chain.encode(), tls.key_password)
     if tls.keystore_location:
         with _blame("ssl.keystore.location", where, store="keystore"):
             data = _read_content(tls.keystore_location)
-            return identity(data, tls.keystore_type, tls.keystore_password, tls.key_password)
+            return load_identity(data, tls.keystore_type, tls.keystore_password, tls.key_password)
     return None
 
 

@@ -43,7 +43,7 @@ class KeyPair:
         return key + b"".join(each.public_bytes(Encoding.PEM) for each in self.chain)
 
 
-def trusted(data: bytes, type: str, password: str | None) -> bytes | str:
+def load_certificates(data: bytes, type: str, password: str | None) -> bytes | str:
     """The certificates of a truststore, as ``SSLContext.load_verify_locations`` takes them.
 
     From a JKS store these are the trusted certificates and the first of each private key, as in Java; from a PKCS #12
@@ -66,14 +66,14 @@ def trusted(data: bytes, type: str, password: str | None) -> bytes | str:
     return b"".join(certificates)
 
 
-def identity(data: bytes, type: str, password: str | None, key_password: str | None) -> KeyPair:
+def load_identity(data: bytes, type: str, password: str | None, key_password: str | None) -> KeyPair:
     """The first private key of a keystore and its certificates.
 
     ``key_password`` is the key's own; without it, the store's is used, as in Java. Raises :class:`StoreError`.
     """
     found = _format(data, type)
     if found == "PEM":
-        return pem_identity(data, data, key_password)
+        return load_pem_identity(data, data, key_password)
     if password is None:
         raise StoreError("password", "is required: without it the private key cannot be read")
     if found == "JKS":
@@ -89,7 +89,7 @@ def identity(data: bytes, type: str, password: str | None, key_password: str | N
     return KeyPair(_order_chain(archive.cert.certificate, others), archive.key)
 
 
-def pem_identity(key: bytes, chain: bytes, password: str | None) -> KeyPair:
+def load_pem_identity(key: bytes, chain: bytes, password: str | None) -> KeyPair:
     """A key and its certificates in PEM, which may be one text. Raises :class:`StoreError`."""
     if b"PRIVATE KEY-----" not in key:
         raise StoreError("location", "holds no private key")

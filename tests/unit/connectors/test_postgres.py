@@ -17,7 +17,7 @@ import pytest
 
 from penstock import notices
 from penstock.connectors.postgres.address import parse_address
-from penstock.connectors.postgres.changes import LastChanges, last_of_keys
+from penstock.connectors.postgres.changes import LastChanges, find_last_of_keys
 from penstock.connectors.postgres.columns import TableColumn, match_columns, stage_type
 from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.spec import PostgresSinkSpec
@@ -439,10 +439,10 @@ def test_the_last_of_keys_of_several_columns():
         columns = [pa.array(rng.integers(0, most, count)) for most in (9, 4, 5)]
         columns[1] = columns[1].cast(pa.string())
         last = {key: place for place, key in enumerate(zip(*(each.to_pylist() for each in columns), strict=True))}
-        found = last_of_keys(columns)
+        found = find_last_of_keys(columns)
         assert (list(range(count)) if found is None else found.tolist()) == sorted(last.values())
-    assert last_of_keys([pa.array([1, 2]), pa.array(["a", "a"])]) is None
-    assert last_of_keys([pa.array([[1], [1]])]) is None, "PostgreSQL finds the last one of lists"
+    assert find_last_of_keys([pa.array([1, 2]), pa.array(["a", "a"])]) is None
+    assert find_last_of_keys([pa.array([[1], [1]])]) is None, "PostgreSQL finds the last one of lists"
 
 
 def test_few_keys_are_held_back_and_many_are_not():

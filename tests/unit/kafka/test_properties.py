@@ -9,7 +9,7 @@ import pytest
 from penstock.errors import OptionsError
 from penstock.kafka.idle_properties import REFUSED, WITHOUT_MEANING
 from penstock.kafka.login import LOGIN_PROPERTIES, PasswordLogin
-from penstock.kafka.properties import ACTS, ClientConfig, check, remarks, shown_without_effect, without_effect
+from penstock.kafka.properties import ACTS, ClientConfig, check, remarks, describe_without_effect, without_effect
 from penstock.tls import Tls, tls_context
 
 SERVERS = {"bootstrap.servers": "broker-1:9092,[::1]:9093"}
@@ -194,13 +194,13 @@ def test_no_version_of_tls_is_a_problem() -> None:
 
 def test_properties_without_effect_are_told_in_one_line() -> None:
     names = ("max.poll.records", "linger.ms", "session.timeout.ms", "client.id.prefix", "key.serializer", "acks")
-    line = shown_without_effect(without_effect(dict.fromkeys(names, "1")), "properties.")
+    line = describe_without_effect(without_effect(dict.fromkeys(names, "1")), "properties.")
     assert line == (
         "no effect here: 'properties.max.poll.records', 'properties.session.timeout.ms' (partitions are assigned by "
         "the engine, not by a consumer group), 'properties.linger.ms' (all rows of a micro-batch are encoded together, "
         "so there is nothing to wait for)"
     )
-    assert shown_without_effect({}) == ""
+    assert describe_without_effect({}) == ""
 
 
 def test_all_problems_are_reported_at_once() -> None:

@@ -201,7 +201,7 @@ def _cast(column: pa.Array, wanted: pa.DataType) -> pa.Array:
     return column.cast(wanted)
 
 
-def place_of(scan: FilesystemScanSpec, file: File, number: int) -> str:
+def describe_place(scan: FilesystemScanSpec, file: File, number: int) -> str:
     """Where the line, or the row in a file of Parquet, with a ``number`` from 0 is."""
     return f"file '{file.path}', {'row' if scan.format is None else 'line'} {number + 1}"
 
@@ -214,7 +214,7 @@ def _read_lines(scan: FilesystemScanSpec, folder: Folder, file: File) -> Iterato
             decoded = decoder.decode(messages)
             if decoded.bad and not decoder.ignores_errors:
                 bad = min(decoded.bad, key=lambda each: each.index)
-                place = place_of(scan, file, int(numbers[bad.index]))
+                place = describe_place(scan, file, int(numbers[bad.index]))
                 name = scan.format.identifier
                 hint = f"look at the line; '{name}.ignore-parse-errors' = 'true' leaves lines like it out"
                 raise RecordError(bad.reason, format=name, field=bad.field, hint=hint, place=place)
@@ -286,7 +286,7 @@ class Files:
         """Complete the files, durably. Returns the number of rows by the path of the file."""
         with self._translate_errors():
             self._opened.close()
-            durable(self._folder, *self._written)
+            sync_paths(self._folder, *self._written)
         return dict(self._written)
 
     def close(self) -> None:
@@ -356,7 +356,7 @@ def _check_lines(messages: pa.Array, table: str, format: str) -> None:
         raise RecordError(f"table '{table}': a row cannot be a line of a file: {reason}", format=format, hint=hint)
 
 
-def durable(folder: Folder, *paths: str) -> None:
+def sync_paths(folder: Folder, *paths: str) -> None:
     """Wait until files and folders in the folder are on the disk, where this machine has them. Other file systems have
     them when they are closed."""
     if not isinstance(folder.system, fs.LocalFileSystem):
@@ -442,7 +442,7 @@ def _reveal_files(folder: Folder, table: str, hidden: Sequence[str]) -> set[str]
 
 def _sync_folders(folder: Folder, paths: Collection[str]) -> None:
     """Wait until the folders of these files, and those around them, are on the disk."""
-    durable(folder, *{parent for path in paths for parent in map(str, PurePosixPath(path).parents)})
+    sync_paths(folder, *{parent for path in paths for parent in map(str, PurePosixPath(path).parents)})
 
 
 def _visible_path(hidden: str) -> str:

@@ -21,7 +21,7 @@ from penstock.connectors.filesystem.files import (
     Folder,
     hidden_name,
     overwrite,
-    place_of,
+    describe_place,
     publish,
     read,
 )
@@ -137,7 +137,7 @@ class FilesSource(Source):
         file = number - self._read_spec.ordinal * PARTITIONS_PER_SOURCE
         if not 0 <= file < len(self._read_spec.files):
             return ""
-        return place_of(self._read_spec.scan, self._read_spec.files[file], offset)
+        return describe_place(self._read_spec.scan, self._read_spec.files[file], offset)
 
     def partitions(self, end: dict[str, Any]) -> Sequence[SourcePartition]:
         """The files. Event time waits for those that are not read yet; if there are none, it has ended."""

@@ -22,7 +22,7 @@ from penstock.spi import (
 from penstock.types import RowType
 
 
-def folder_of(path: str) -> str:
+def normalize_folder(path: str) -> str:
     """A folder of a path or URI, the same for both of a folder of this machine."""
     scheme, separator, rest = path.partition(":")
     if separator and "/" not in scheme:
@@ -70,7 +70,7 @@ class FilesystemScanSpec(FilesystemSpec):
     @property
     def capabilities(self) -> ScanCapabilities:
         """The table ends with its last file."""
-        folder = folder_of(self.options.path)
+        folder = normalize_folder(self.options.path)
         return ScanCapabilities(kinds=INSERTIONS, bounded=True, metadata=self.metadata, folder=folder)
 
     def dead_letter_sink(self, others: Sequence[SinkSpec]) -> None:
@@ -102,7 +102,7 @@ class FilesystemSinkSpec(FilesystemSpec):
             kinds=INSERTIONS,
             guarantee=Guarantee.AT_LEAST_ONCE,
             destinations=(f"path '{self.options.path}'",),
-            overwrites=folder_of(self.options.path) if self.overwrite else "",
+            overwrites=normalize_folder(self.options.path) if self.overwrite else "",
         )
 
     def describe(self) -> str:

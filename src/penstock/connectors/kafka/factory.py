@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from penstock.connectors.kafka.sink.dead_letters import definition
+from penstock.connectors.kafka.sink.dead_letters import define_table
 from penstock.connectors.kafka.sink.partitioners import BUILT_IN, load
 from penstock.connectors.kafka.sink.spec import KafkaSinkSpec
 from penstock.connectors.kafka.source.spec import KafkaScanSpec
-from penstock.connectors.kafka.table.client_properties import completed
+from penstock.connectors.kafka.table.client_properties import add_group
 from penstock.connectors.kafka.table.metadata import READABLE, MetadataColumn, as_metadata
 from penstock.connectors.kafka.table.options import (
     BoundedMode,
@@ -34,7 +34,7 @@ class KafkaConnector:
 
     def scan(self, table: TableDefinition) -> KafkaScanSpec:
         """How ``table`` is read. Raises OptionsError or UnsupportedError with every problem found."""
-        return scan_of(Resolution(table, writes=False))
+        return build_scan(Resolution(table, writes=False))
 
     def sink(self, table: TableDefinition) -> KafkaSinkSpec:
         """How ``table`` is written. Raises OptionsError or UnsupportedError with every problem found."""
@@ -46,10 +46,10 @@ class KafkaConnector:
             except ValueError as error:
                 hint = f"{', '.join(BUILT_IN[:3])}, or a Python class: package.module.Class (Java's are not loaded)"
                 resolution.problem(str(error), "sink.partitioner", hint)
-        return sink_of(resolution)
+        return build_sink(resolution)
 
 
-def scan_of(resolution: Resolution) -> KafkaScanSpec:
+def build_scan(resolution: Resolution) -> KafkaScanSpec:
     """How the table of ``resolution`` is read. Raises OptionsError or UnsupportedError with every problem found."""
     table, found = resolution.table, resolution.resolve(KafkaSourceOptions)
     options = found.options
@@ -58,21 +58,21 @@ def scan_of(resolution: Resolution) -> KafkaScanSpec:
     named = table.surface is Surface.YAML and isinstance(formats.get(found.value.identifier), TableFormat)
     dead = options.dead_letter_topic
     return KafkaScanSpec(
-        **vars(replace(found, client=completed(found.client, group))),
+        **vars(replace(found, client=add_group(found.client, group))),
         produced=table.produced,
         group_id=group,
         start_by=table.objects.get("scan.startup.mode"),
         stop_by=table.objects.get("scan.bounded.mode"),
         watermark=_restrict_watermark(table.watermark, found.metadata),
         # Properties without effect are noted with the table.
-        dead_letters=replace(KafkaConnector().sink(definition(table, dead)), notes=()) if dead else None,
+        dead_letters=replace(KafkaConnector().sink(define_table(table, dead)), notes=()) if dead else None,
         table_id=tuple(table.name.split(".")) if named else (),
         primary_key=table.primary_key,
         asks_for_group=options.group_id is not None and "scan.startup.mode" in table.options,
     )
 
 
-def sink_of(resolution: Resolution) -> KafkaSinkSpec:
+def build_sink(resolution: Resolution) -> KafkaSinkSpec:
     """How the table of ``resolution`` is written. Raises OptionsError or UnsupportedError with every problem found."""
     found = resolution.resolve(KafkaSinkOptions)
     options = found.options

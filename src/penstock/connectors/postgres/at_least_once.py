@@ -15,7 +15,7 @@ from penstock.connectors.postgres.staging import (
     staging_name,
     writer_factory,
 )
-from penstock.connectors.postgres.staging_tables import StagingTables, transaction_of
+from penstock.connectors.postgres.staging_tables import StagingTables, open_transaction
 from penstock.connectors.postgres.tables import Table, current_schema, find_tables
 from penstock.errors import DatabaseError, DatabaseUnavailableError, FencedError
 from penstock.spi import Batch, Committer, JobContext, Output, Published, WriterFactory, WriteTasks
@@ -88,7 +88,7 @@ class AtLeastOnceCommitter(Committer):
         staged = self._copy(tasks, staging.spec)
         if any(staged.records):
             try:
-                with transaction_of(self._database, self._context) as transaction:
+                with open_transaction(self._database, self._context) as transaction:
                     staging.move(transaction, staged, self._tables)
             except CommitOutcomeError as error:
                 raise DatabaseUnavailableError(str(error)) from error  # the batch is written again

@@ -10,7 +10,7 @@ from typing import Any
 from penstock.connectors.postgres.database import CommitOutcomeError, Database, Transaction
 from penstock.connectors.postgres.progress import TABLE, ProgressRow, ProgressTable, progress_schemas
 from penstock.connectors.postgres.staging import Staged, copying_instructions, digest, writer_factory
-from penstock.connectors.postgres.staging_tables import StagingTables, transaction_of
+from penstock.connectors.postgres.staging_tables import StagingTables, open_transaction
 from penstock.connectors.postgres.tables import Table, current_schema, find_tables
 from penstock.delivery import (
     FINISH_BATCH,
@@ -390,7 +390,7 @@ class PostgresCommitter(Committer):
             self._lock_row(transaction)
 
     def _transaction(self) -> contextlib.AbstractContextManager[Transaction]:
-        return transaction_of(self._database, self._context)
+        return open_transaction(self._database, self._context)
 
     def _describe_row(self, key: str) -> str:
         return f"the row '{key}' of table {TABLE} in {self._database.address}"

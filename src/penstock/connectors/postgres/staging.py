@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 
 from penstock.columns.streams import ipc_stream
 from penstock.connectors.postgres.address import Address
-from penstock.connectors.postgres.changes import LastChanges, deletions
+from penstock.connectors.postgres.changes import LastChanges, find_deletions
 from penstock.connectors.postgres.columns import stage_type
 from penstock.connectors.postgres.database import CommitOutcomeError, Transaction, database_at
 from penstock.delivery import FINISH_BATCH
@@ -293,7 +293,7 @@ class _Stage:
         kinds = origins.column(KIND) if KIND in origins.schema.names else None
         places = pa.array(np.arange(self._place, self._place + count))
         self._place += count
-        columns = [self._writers(count), places, pa.array(deletions(kinds, count)), *rows.columns]
+        columns = [self._writers(count), places, pa.array(find_deletions(kinds, count)), *rows.columns]
         return self._last.add(pa.RecordBatch.from_arrays(columns, names=["writer", "place", "deleted", *names]))
 
     def rest(self) -> pa.RecordBatch | None:

@@ -23,7 +23,7 @@ from penstock.spi import JobContext, Output
 _HOUSEKEEPING_MS = 1000
 
 
-def transaction_of(database: Database, context: JobContext) -> contextlib.AbstractContextManager[Transaction]:
+def open_transaction(database: Database, context: JobContext) -> contextlib.AbstractContextManager[Transaction]:
     """A transaction of the driver of a running job, which waits for a database that cannot be reached."""
     return database.transaction(patience=PATIENCE_SECONDS, giving_up=context.stopping)
 

@@ -9,7 +9,7 @@ from functools import partial
 import pyarrow as pa
 
 from penstock.connectors.print.factory import PrintSinkSpec
-from penstock.connectors.print.texts import texts
+from penstock.connectors.print.texts import format_values
 from penstock.spi import (
     KIND,
     Batch,
@@ -81,6 +81,6 @@ def _lines(spec: PrintSinkSpec, values: pa.RecordBatch, hidden: pa.RecordBatch) 
     kinds = [0] * values.num_rows
     if KIND in hidden.schema.names:
         kinds = hidden.column(KIND).fill_null(0).to_pylist()
-    shown = [texts(each, field.type) for each, field in zip(values.columns, spec.schema.fields, strict=True)]
+    shown = [format_values(each, field.type) for each, field in zip(values.columns, spec.schema.fields, strict=True)]
     for kind, *row in zip(kinds, *shown, strict=True):
         yield f"{prefix}{RowKind(kind).short}[{', '.join(row)}]\n"

@@ -31,8 +31,8 @@ class ValuesConnector:
         """How ``table`` is read. Raises OptionsError, UnsupportedError or SchemaError with every problem of the
         options, the columns or the rows."""
         options = table.bound(ValuesSourceOptions, ValuesSinkOptions)
-        if options.data_id not in memory.known():
-            hint = nearest(options.data_id, memory.known()) or "register them with penstock.connectors.values.register"
+        if options.data_id not in memory.list_ids():
+            hint = nearest(options.data_id, memory.list_ids()) or "register them with penstock.connectors.values.register"
             problem = Problem(
                 f"this process has no rows '{options.data_id}'", "data-id", table.origin.locate("data-id"), hint
             )

@@ -30,7 +30,7 @@ from penstock.formats.avro.schema import (
 )
 from penstock.loops import type_roots
 from penstock.loops.program import Program, ProgramBuilder
-from penstock.loops.type_roots import root_of
+from penstock.loops.type_roots import describe_root
 from penstock.types import DataType
 
 _WIRES = {
@@ -73,7 +73,7 @@ class _Unfit(Exception):
         self.path, self.reason = path, reason
 
 
-def reading(writer: Schema, reader: Record, shape: Shape) -> Program:
+def compile_reading(writer: Schema, reader: Record, shape: Shape) -> Program:
     """The program that reads data of ``writer`` into the columns of ``shape``, with ``reader`` as the reader's schema.
 
     Fields of ``reader`` are paired with columns by name. Its defaults replace fields that ``writer`` lacks. Raises
@@ -309,7 +309,7 @@ class _AvroReadCompiler(ProgramBuilder[p.AvroStep]):
 
     def _find_conversion(self, writer: Schema, reader: Schema, data_type: DataType) -> tuple[int, int] | None:
         """The conversion from the value to the column's, with its argument; None if there is none."""
-        code, precision, scale = root_of(data_type)
+        code, precision, scale = describe_root(data_type)
         written, read = type_name(writer), type_name(reader)
         if read != written and not _promotes(writer, reader):
             return None

@@ -25,7 +25,7 @@ from penstock.formats.avro.schema import (
 )
 from penstock.loops import type_roots
 from penstock.loops.program import Program, ProgramBuilder
-from penstock.loops.type_roots import nested_root, root_of
+from penstock.loops.type_roots import nested_root, describe_root
 from penstock.types import DataType
 
 #: From the unit of the columns to that of a timestamp, milliseconds where none is given.
@@ -39,7 +39,7 @@ _WIRES = {"boolean": p.WIRE_BOOLEAN, "int": p.WIRE_INT, "long": p.WIRE_LONG, "fl
 _WHOLE = (type_roots.TINYINT, type_roots.SMALLINT, type_roots.INT)
 
 
-def writing(schema: Record, shape: Shape, prefix: bytes = b"") -> Program:
+def compile_writing(schema: Record, shape: Shape, prefix: bytes = b"") -> Program:
     """The program that writes ``prefix`` and then the columns of ``shape`` by a schema.
 
     Raises SchemaError with every field and column that does not fit.
@@ -163,7 +163,7 @@ class _AvroWriteCompiler(ProgramBuilder[p.AvroStep]):
 
 def _find_conversion(schema: Schema, data_type: DataType) -> tuple[int, int, int] | None:
     """The encoding of a column's value, the conversion before it and its argument; None if there is no encoding."""
-    code, _, scale = root_of(data_type)
+    code, _, scale = describe_root(data_type)
     match schema:
         case Primitive(type="string"):
             return (p.WIRE_BYTES, p.RAW, 0) if code == type_roots.STRING else None

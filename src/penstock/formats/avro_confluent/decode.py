@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.columns.buffers import batch_of, validity
+from penstock.columns.buffers import build_batch, validity
 from penstock.errors import SchemaError
 from penstock.formats.avro.datum import DatumReader, Read, Spans
 from penstock.formats.avro.derived_schema import parse_or_derive_record
@@ -104,7 +104,7 @@ class AvroConfluentDecoder(TableCodec[AvroConfluentOptions]):
         for index, field in enumerate(schema):
             pieces = [read.rows.column(index) for _, read in parts]
             columns.append((pa.concat_arrays(pieces) if pieces else pa.array([], field.type)).take(wanted))
-        rows = batch_of(columns, schema, int(good.sum()))
+        rows = build_batch(columns, schema, int(good.sum()))
         return Decoded(rows, None if good.all() else np.flatnonzero(good), bad=bad)
 
 

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import ClassVar
 
 from penstock.errors import Problem
-from penstock.formats.avro.options import schema_of_a_record
+from penstock.formats.avro.options import check_record_schema
 from penstock.formats.avro_confluent.settings import (
     PROPERTIES,
     URLS,
@@ -123,7 +123,7 @@ class AvroConfluentOptions(OptionSet):
     )
     settings: RegistrySettings = field(init=False, repr=False, compare=False)
 
-    rules: ClassVar[tuple[Rule, ...]] = (schema_of_a_record, _check_addresses, _check_client, _check_timeout)
+    rules: ClassVar[tuple[Rule, ...]] = (check_record_schema, _check_addresses, _check_client, _check_timeout)
 
     def __post_init__(self) -> None:
         timeout = self.request_timeout / timedelta(milliseconds=1)

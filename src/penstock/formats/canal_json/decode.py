@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from penstock.formats.canal_json.filters import Include
 from penstock.formats.canal_json.options import CanalJsonOptions
-from penstock.formats.changes.decode import DELETE, INSERT, NO_CHANGE, UPDATE, DecodedChanges, Images, operations
+from penstock.formats.changes.decode import DELETE, INSERT, NO_CHANGE, UPDATE, DecodedChanges, Images, read_operations
 from penstock.formats.changes.envelopes import Envelopes, Faults, Mask, always, is_null
 from penstock.formats.changes.metadata import MILLISECONDS, Metadata, epoch, read_unchanged
 from penstock.formats.changes.overlay import OverlayDecoder
@@ -77,7 +77,7 @@ class CanalJsonDecoder(OverlayDecoder[CanalJsonOptions]):
         return messages, indices, refused
 
     def _changes(self, envelopes: Envelopes, faults: Faults, messages: pa.BinaryArray) -> DecodedChanges:
-        action = operations(_OPERATIONS, envelopes.columns["type"], "type", faults)
+        action = read_operations(_OPERATIONS, envelopes.columns["type"], "type", faults)
         data, old = _Lists.from_column(envelopes.columns["data"]), _Lists.from_column(envelopes.columns["old"])
         absent = (action != NO_CHANGE) & is_null(envelopes.columns["data"])
         faults.add(absent, always("data", "the field is missing or null; expected an array of rows"))

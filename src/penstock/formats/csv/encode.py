@@ -7,9 +7,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.columns.buffers import Bytes, cast, messages_of
+from penstock.columns.buffers import Bytes, cast, slice_messages
 from penstock.columns.nested import NestedInputs, Shape
-from penstock.exact.merge import with_texts
+from penstock.exact.merge import replace_with_texts
 from penstock.formats.csv import write_kernel
 from penstock.formats.csv.exact_writer import csv_lines, csv_texts
 from penstock.formats.csv.options import CsvOptions
@@ -41,10 +41,10 @@ class CsvEncoder(TableCodec[CsvOptions]):
             return pa.array(csv_lines(rows, self.schema, options), pa.binary())
         finished = {index for index, field in enumerate(self.schema.fields) if isinstance(field.type, NESTED)}
         while True:
-            given = with_texts(self.schema, rows, finished, lambda column, each: csv_texts(column, each, options))
+            given = replace_with_texts(self.schema, rows, finished, lambda column, each: csv_texts(column, each, options))
             out, offsets, left = self._write(*given)
             if left < 0:
-                return messages_of(out, offsets, "csv")
+                return slice_messages(out, offsets, "csv")
             finished.add(left)
 
     def _write(self, schema: RowType, rows: pa.RecordBatch) -> tuple[Bytes, npt.NDArray[np.int64], int]:

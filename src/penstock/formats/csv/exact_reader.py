@@ -14,7 +14,7 @@ from penstock.exact import numbers, timestamps
 from penstock.exact.base64 import parse_base64
 from penstock.exact.errors import FieldError, Malformed
 from penstock.formats.csv.options import CsvOptions
-from penstock.formats.csv.parser import cells
+from penstock.formats.csv.parser import parse_cells
 from penstock.types import (
     ArrayType,
     BinaryType,
@@ -43,7 +43,7 @@ class ExactCsvReader:
 
     def row(self, message: bytes) -> dict[str, Any]:
         """The row of one message. Raises Malformed if it is not CSV, and FieldError if a value does not fit."""
-        found = self._fit_cells(cells(message, self.options))
+        found = self._fit_cells(parse_cells(message, self.options))
         row: dict[str, Any] = dict.fromkeys(self.schema.names)
         for name, convert, text in zip(self.schema.names, self._converters, found, strict=False):
             try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from penstock.exact.texts import slices, text_of, written
+from penstock.exact.texts import slices, text_writer, write_texts
 from penstock.formats.csv.options import CsvOptions
 from penstock.types import ArrayType, DataType, DecimalType, PrimitiveType, RowType
 
@@ -46,7 +46,7 @@ def csv_texts(array: pa.Array, data_type: DataType, options: CsvOptions) -> list
             return _arrays(array, element, options)
         case RowType():
             return _row_texts(array, data_type, options)
-    return written(array, text_of(data_type, plain=True))
+    return write_texts(array, text_writer(data_type, plain=True))
 
 
 def _arrays(array: pa.Array, element: DataType, options: CsvOptions) -> list[str | None]:

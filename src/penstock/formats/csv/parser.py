@@ -10,7 +10,7 @@ from penstock.formats.csv.options import CsvOptions
 _ESCAPED = {"0": "\0", "n": "\n", "r": "\r", "t": "\t"}
 
 
-def cells(message: bytes, options: CsvOptions) -> list[str]:
+def parse_cells(message: bytes, options: CsvOptions) -> list[str]:
     """The cells of the first line that is neither skipped nor a comment; other lines are ignored. Raises Malformed."""
     try:
         text = message.removeprefix(codecs.BOM_UTF8).decode()

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from penstock.formats.changes.decode import DELETE, INSERT, UPDATE, ChangeDecoder, DecodedChanges, image_changes
+from penstock.formats.changes.decode import DELETE, INSERT, UPDATE, ChangeDecoder, DecodedChanges, read_image_changes
 from penstock.formats.changes.envelopes import Envelopes, Faults, always, is_null
 from penstock.formats.changes.metadata import MILLISECONDS, TEXT_MAP, Metadata, epoch, epoch_text, read_unchanged
 from penstock.formats.debezium_json.options import DebeziumJsonOptions
@@ -62,7 +62,7 @@ class DebeziumJsonDecoder(ChangeDecoder[DebeziumJsonOptions]):
         if self.options.schema_include:
             missing = "the field is missing or null; set 'schema-include' to false if messages hold no schema"
             faults.add(is_null(envelopes.columns["payload"]), always("payload", missing))
-        return image_changes(self._payload(envelopes), OPERATIONS, "op", self._path, faults)
+        return read_image_changes(self._payload(envelopes), OPERATIONS, "op", self._path, faults)
 
     def _payload(self, envelopes: Envelopes) -> dict[str, pa.Array]:
         if not self.options.schema_include:

@@ -15,9 +15,9 @@ from typing import Any
 
 from penstock.exact import numbers, timestamps
 from penstock.exact.base64 import parse_base64
-from penstock.exact.errors import FieldError, Malformed, shown
+from penstock.exact.errors import FieldError, Malformed, show_value
 from penstock.formats.json.options import JsonOptions, TimestampStandard
-from penstock.formats.json.parser import Document, Number, Object, documents
+from penstock.formats.json.parser import Document, Number, Object, parse_documents
 from penstock.formats.json.quoting import quote
 from penstock.loops.type_roots import time_digits
 from penstock.types import (
@@ -60,7 +60,7 @@ class ExactJsonReader:
         """
         rows: list[dict[str, Any]] = []
         refusal: Malformed | None = None
-        found, ignore = documents(message), self.options.ignore_parse_errors
+        found, ignore = parse_documents(message), self.options.ignore_parse_errors
         try:
             for each in found if self.options.json_parser else list(found):
                 if isinstance(each, Object):
@@ -217,7 +217,7 @@ def _describe_value(value: Document) -> str:
         return "null"
     if isinstance(value, Object | list):
         return "an object" if isinstance(value, Object) else "an array"
-    return shown(_scalar(value))
+    return show_value(_scalar(value))
 
 
 def _scalar(value: Document) -> str:
@@ -242,10 +242,10 @@ def _truncate(value: Document, name: str, exact: bool) -> int:
         return numbers.parse_integer(_scalar(value), name)
     least, most = numbers.INTEGER_RANGES[name]
     if exact:
-        return int(numbers.in_range(numbers.parse_decimal(value.text), name, value.text))
+        return int(numbers.check_range(numbers.parse_decimal(value.text), name, value.text))
     real = float(value.text)
     if not float(least) <= real <= float(most):
-        raise numbers.out_of_range(value.text, name)
+        raise numbers.range_error(value.text, name)
     return min(int(real), most)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.exact.texts import slices, text_of, written
+from penstock.exact.texts import slices, text_writer, write_texts
 from penstock.formats.json.options import JsonOptions, TimestampStandard
 from penstock.formats.json.quoting import quote, quote_in_bytes
 from penstock.types import ArrayType, DataType, DecimalType, MapType, PrimitiveType, RowType, StringType
@@ -23,13 +23,13 @@ def json_texts(array: pa.Array, data_type: DataType, options: JsonOptions) -> li
             return _maps(array, value, options)
         case RowType():
             return _row_texts(array, data_type, options)
-    return written(array, _scalar(data_type, options))
+    return write_texts(array, _scalar(data_type, options))
 
 
 def _scalar(data_type: DataType, options: JsonOptions) -> Callable[[Any], str]:
     standard = options.timestamp_standard
     iso, zone = standard is not TimestampStandard.SQL, standard is TimestampStandard.ISO_8601_WITH_OFFSET
-    text = text_of(data_type, plain=options.decimal_as_plain_number, iso=iso, zone=zone)
+    text = text_writer(data_type, plain=options.decimal_as_plain_number, iso=iso, zone=zone)
     match data_type:
         case StringType():
             return quote_in_bytes

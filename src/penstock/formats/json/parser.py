@@ -51,7 +51,7 @@ def parse(message: bytes) -> Document:
     return _reader(message).document()
 
 
-def documents(message: bytes) -> Iterator[Document]:
+def parse_documents(message: bytes) -> Iterator[Document]:
     """The elements of the array at the start of ``message``, one by one, or the first value if it is not an array.
 
     Raises Malformed where the text stops being JSON."""
@@ -75,7 +75,7 @@ class _DocumentReader:
     def __init__(self, text: str, complaint: str):
         self.text, self.complaint, self.at = text, complaint, 0
 
-    def documents(self) -> Iterator[Document]:
+    def parse_documents(self) -> Iterator[Document]:
         """The elements of the next array, or the next value."""
         if not self._take("["):
             yield self.document()

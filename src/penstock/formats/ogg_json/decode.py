@@ -9,7 +9,7 @@ from typing import ClassVar
 import pyarrow as pa
 
 from penstock.exact import timestamps
-from penstock.formats.changes.decode import DELETE, INSERT, UPDATE, ChangeDecoder, DecodedChanges, image_changes
+from penstock.formats.changes.decode import DELETE, INSERT, UPDATE, ChangeDecoder, DecodedChanges, read_image_changes
 from penstock.formats.changes.envelopes import Envelopes, Faults
 from penstock.formats.changes.metadata import Metadata, moments, read_unchanged
 from penstock.formats.changes.options import ChangeOptions
@@ -75,4 +75,4 @@ class OggJsonDecoder(ChangeDecoder[ChangeOptions]):
         return RowType((*images, *self._metadata_fields()))
 
     def _changes(self, envelopes: Envelopes, faults: Faults, messages: pa.BinaryArray) -> DecodedChanges:
-        return image_changes(envelopes.columns, _OPERATIONS, "op_type", self._path, faults)
+        return read_image_changes(envelopes.columns, _OPERATIONS, "op_type", self._path, faults)

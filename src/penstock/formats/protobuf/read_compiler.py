@@ -27,7 +27,7 @@ _MOST_BITS = 62
 _NEVER = -1
 
 
-def reading(message: Message, shape: Shape, read_defaults: bool) -> p.ProtobufReadProgram:
+def compile_reading(message: Message, shape: Shape, read_defaults: bool) -> p.ProtobufReadProgram:
     """The program that reads ``message`` into the columns of ``shape``, which fit it.
 
     With ``read_defaults``, absent fields get their default even if they have presence. Raises SchemaError if the column

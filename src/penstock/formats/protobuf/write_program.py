@@ -51,7 +51,7 @@ class _Step(ProgramStep):
     rivals_end: int = 0
 
 
-def writing(message: Message, shape: Shape, null_text: str) -> Program:
+def compile_writing(message: Message, shape: Shape, null_text: str) -> Program:
     """The steps that write the columns of ``shape``, which fit it, as ``message``.
 
     Raises SchemaError for required fields without a column.

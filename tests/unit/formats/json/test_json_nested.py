@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.exact.merge import completed
+from penstock.exact.merge import merge_exact_rows
 from penstock.formats.json.decode import JsonDecoder
 from penstock.formats.json.encode import JsonEncoder
 from penstock.formats.json.exact_reader import ExactJsonReader
@@ -45,7 +45,7 @@ def by_the_exact_path(row: RowType, options: JsonOptions, messages: list[bytes])
     reader, arrow = ExactJsonReader(row, options), arrow_schema(row)
     status = np.array([EXACT if message else NO_ROW for message in messages], np.uint8)
     nothing = pa.RecordBatch.from_arrays([pa.nulls(len(messages), each.type) for each in arrow], schema=arrow)
-    return completed(nothing, status, lambda index: reader.read_rows(messages[index]))
+    return merge_exact_rows(nothing, status, lambda index: reader.read_rows(messages[index]))
 
 
 def answer(decoded: Decoded) -> tuple[Any, ...]:

@@ -41,7 +41,7 @@ from penstock.errors import (
     UnknownOutcomeError,
 )
 from penstock.kafka.offsets import GroupOffsets
-from penstock.kafka.ownership import claim, settle, taken_over, write_progress
+from penstock.kafka.ownership import claim, settle, taken_over_error, write_progress
 from penstock.kafka.progress import (
     ProgressTopic,
     Seal,
@@ -280,7 +280,7 @@ class KafkaCommitter(WritingCommitter):
         """Raise FencedError when another run has claimed the id."""
         claimed = read_progress(self.session, self._require_topic(), self.transactional_id).latest_claim
         if claimed is not None and claimed.run_id != self.context.run_id:
-            raise taken_over(self.transactional_id, claimed)
+            raise taken_over_error(self.transactional_id, claimed)
 
     def _attempt(self, batch: Batch, progress: Progress, tasks: WriteTasks) -> Published:
         """One transaction. After a retriable error nothing of it is published or open, and the batch may be retried.

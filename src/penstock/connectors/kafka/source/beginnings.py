@@ -47,7 +47,7 @@ class CommittedBy:
         return self.job != job.job[:_LONGEST_NAME]
 
 
-def reason_of(scan: KafkaScanSpec, start_time: int | None, group: GroupOffsets, own: CommittedBy) -> str:
+def explain_start(scan: KafkaScanSpec, start_time: int | None, group: GroupOffsets, own: CommittedBy) -> str:
     """Why a scan starts where it does: ``start_time`` (ms since 1970), its options, or the ``group``'s offsets."""
     mode, options = scan.options.startup_mode, scan.options
     if start_time is not None and not scan.upserts:
@@ -79,7 +79,7 @@ def _explain_group(scan: KafkaScanSpec, group: GroupOffsets, own: CommittedBy) -
     return f"at the offsets of group '{scan.group_id}'{by}"
 
 
-def foreign_start(scan: KafkaScanSpec, group: GroupOffsets, own: CommittedBy) -> str:
+def warn_about_foreign_start(scan: KafkaScanSpec, group: GroupOffsets, own: CommittedBy) -> str:
     """A warning that reading starts at offsets which another job has committed; empty if it does not, or if the user
     asks for that."""
     others = " and ".join(dict.fromkeys(f"job '{each.job}'" for each in _committers(group) if each.is_other(own)))

@@ -12,7 +12,7 @@ from uuid import UUID
 from penstock.connectors.kafka.source.positions import Position, Positions
 from penstock.connectors.kafka.source.retriever import Retriever, group_offsets
 from penstock.connectors.kafka.source.spec import CustomOffsets, KafkaScanSpec
-from penstock.connectors.kafka.table.offsets import PartitionOffsets, partitions_text
+from penstock.connectors.kafka.table.offsets import PartitionOffsets, format_partitions
 from penstock.connectors.kafka.table.options import BoundedMode, ResetStrategy, StartupMode
 from penstock.deadline import Deadline
 from penstock.errors import ExecutionError, KafkaError, PenstockError, PossibleDataLossError
@@ -25,13 +25,13 @@ from penstock.kafka.topics import cluster_id, matching_topics
 _EPOCH_SECONDS = 5.0
 
 
-def source_data(session: Session, scan: KafkaScanSpec) -> dict[str, Any]:
+def describe_data(session: Session, scan: KafkaScanSpec) -> dict[str, Any]:
     """The data that the positions of a scan refer to, for the checkpoint's document of the source."""
     return {
         "cluster_id": cluster_id(session),
         "topic": list(scan.options.topic),
         "topic_pattern": scan.options.topic_pattern or "",
-        "partitions": partitions_text(scan.partitions),
+        "partitions": format_partitions(scan.partitions),
         "bounded": scan.bounded,
     }
 
@@ -55,8 +55,8 @@ def resolve_start(
     if start_time is not None and scan.upserts:
         warn(f"table '{scan.table}' of 'upsert-kafka' is read from its beginning; --start-time has no effect on it")
         start_time = None
-    topics = topics_of(session, scan)
-    partitions = partitions_of(topics, scan)
+    topics = find_topics(session, scan)
+    partitions = select_partitions(topics, scan)
     mode, options = scan.options.startup_mode, scan.options
     found: dict[TopicPartition, Position] = {}
     if start_time is not None:
@@ -117,10 +117,10 @@ def resolve_stop(session: Session, scan: KafkaScanSpec, start: Positions) -> Pos
     return Positions(stops, start.topic_ids)
 
 
-def present_stop(session: Session, scan: KafkaScanSpec, start: Positions, stop: Positions | None) -> Positions:
+def resolve_present_stop(session: Session, scan: KafkaScanSpec, start: Positions, stop: Positions | None) -> Positions:
     """Where a scan of what is there now stops: at the present ends of the logs, or at its own stops where these are
     earlier. Partitions that were added since ``start`` are read too, unless the scan has stops."""
-    there = partitions_of(topics_there(session, scan), scan)
+    there = select_partitions(find_existing_topics(session, scan), scan)
     if stop is None:
         return Positions(list_positions(session, there, LATEST), start.topic_ids)
     ends = list_positions(session, [tp for tp in there if tp in stop.at], LATEST)
@@ -129,20 +129,20 @@ def present_stop(session: Session, scan: KafkaScanSpec, start: Positions, stop: 
     )
 
 
-def present_ends(session: Session, stop: Positions) -> dict[TopicPartition, Position]:
+def list_present_ends(session: Session, stop: Positions) -> dict[TopicPartition, Position]:
     """The present ends of the logs that are read up to ``stop``, without those of topics that no longer exist."""
     there = session.topics({topic for topic, _ in stop.at})
     return list_positions(session, [tp for tp in stop.at if tp[0] in there], LATEST)
 
 
-def behind_the_end(stop: Positions, ends: Mapping[TopicPartition, Position]) -> bool:
-    """Whether a stop lies beyond the end of its log (:func:`present_ends`), so that the scan waits for it. It does not
+def is_beyond_end(stop: Positions, ends: Mapping[TopicPartition, Position]) -> bool:
+    """Whether a stop lies beyond the end of its log (:func:`list_present_ends`), so that the scan waits for it. It does not
     wait for topics that no longer exist: the tasks report records of them that are missing."""
     return any(at.offset > ends[tp].offset for tp, at in stop.at.items() if tp in ends)
 
 
 def with_epochs(stop: Positions, ends: Mapping[TopicPartition, Position]) -> Positions:
-    """``stop`` with the leader epochs of ``ends`` (:func:`present_ends`), which show later whether a log was truncated
+    """``stop`` with the leader epochs of ``ends`` (:func:`list_present_ends`), which show later whether a log was truncated
     below it. Those of topics that no longer exist are not known."""
     return Positions(
         {tp: Position(at.offset, ends[tp].epoch if tp in ends else -1) for tp, at in stop.at.items()},
@@ -150,7 +150,7 @@ def with_epochs(stop: Positions, ends: Mapping[TopicPartition, Position]) -> Pos
     )
 
 
-def topics_of(session: Session, scan: KafkaScanSpec) -> dict[str, TopicInfo]:
+def find_topics(session: Session, scan: KafkaScanSpec) -> dict[str, TopicInfo]:
     """The topics that are read. Raises KafkaError for a named topic that does not exist."""
     if scan.options.topic_pattern:
         return matching_topics(session, scan.options.topic_pattern)
@@ -158,12 +158,12 @@ def topics_of(session: Session, scan: KafkaScanSpec) -> dict[str, TopicInfo]:
     return {name: session.topic(name) for name in scan.options.topic}
 
 
-def topics_there(session: Session, scan: KafkaScanSpec) -> dict[str, TopicInfo]:
+def find_existing_topics(session: Session, scan: KafkaScanSpec) -> dict[str, TopicInfo]:
     """The topics to read that exist, by the brokers' present metadata."""
-    return topics_of(session, scan) if scan.options.topic_pattern else session.topics(scan.options.topic)
+    return find_topics(session, scan) if scan.options.topic_pattern else session.topics(scan.options.topic)
 
 
-def partitions_of(topics: Mapping[str, TopicInfo], scan: KafkaScanSpec) -> list[TopicPartition]:
+def select_partitions(topics: Mapping[str, TopicInfo], scan: KafkaScanSpec) -> list[TopicPartition]:
     """The partitions of ``topics`` that are read. Raises KafkaError when 'scan.partitions' names one that is not."""
     partitions = [(name, each.partition) for name, info in sorted(topics.items()) for each in info.partitions]
     if not scan.partitions:

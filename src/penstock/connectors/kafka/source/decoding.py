@@ -10,12 +10,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from penstock.connectors.kafka.sink.dead_letters import LETTER, METADATA, DeadLetter, letters
+from penstock.connectors.kafka.sink.dead_letters import LETTER, METADATA, DeadLetter, build_letters
 from penstock.connectors.kafka.source.positions import Split
 from penstock.connectors.kafka.source.spec import KafkaScanSpec
-from penstock.connectors.kafka.source.upserts import with_deletions
+from penstock.connectors.kafka.source.upserts import add_deletions
 from penstock.connectors.kafka.source.watermarks import Measure
-from penstock.connectors.kafka.table.header_filter import matching
+from penstock.connectors.kafka.table.header_filter import match_headers
 from penstock.connectors.kafka.table.metadata import OF_VALUE, READABLE
 from penstock.errors import RecordError
 from penstock.kafka.record_batches import TIMESTAMP_TYPES, Records
@@ -85,11 +85,11 @@ class RowReader:
         of the first message that cannot be decoded, unless the user keeps or ignores those."""
         chosen = records
         if self._scan.options.header_filter:
-            chosen = _filter_records(records, matching(self._scan.options.header_filter, records.headers))
+            chosen = _filter_records(records, match_headers(self._scan.options.header_filter, records.headers))
             self.filtered += len(records) - len(chosen)
         value = self._refuse_other_tables(self._value.decode(chosen.values))
         if self._scan.upserts:
-            value = with_deletions(value, chosen.values)
+            value = add_deletions(value, chosen.values)
         refused = self._collect_refused("value", value, self._scan.value, self._value, chosen, split)
         key: Decoded | None = None
         if self._key is not None and self._scan.key is not None:
@@ -152,7 +152,7 @@ class RowReader:
         known = {
             HIDDEN.names[0]: pa.repeat(pa.scalar(split.number, pa.int32()), len(at)),
             HIDDEN.names[1]: pa.array(offsets),
-            DEAD_LETTER: letters(found, record, split.topic, split.partition, offsets.tolist()),
+            DEAD_LETTER: build_letters(found, record, split.topic, split.partition, offsets.tolist()),
         }
         columns = [known.get(field.name, pa.nulls(len(at), field.type)) for field in self.schema]
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)

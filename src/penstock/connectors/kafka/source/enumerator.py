@@ -10,8 +10,8 @@ from functools import cached_property
 from penstock.clock import now_ms
 from penstock.connectors.kafka.source.admission import Admission
 from penstock.connectors.kafka.source.alarms import Alarm
-from penstock.connectors.kafka.source.bounds import listed, note_epochs, partitions_of, topic_ids, topics_there
-from penstock.connectors.kafka.source.losses import jumped, recreated, skipped, truncated, without
+from penstock.connectors.kafka.source.bounds import listed, note_epochs, select_partitions, topic_ids, find_existing_topics
+from penstock.connectors.kafka.source.losses import skip_truncated, skip_recreated, skip_expired, truncation_error, drop_topics
 from penstock.connectors.kafka.source.positions import Position, Positions, Split, cut
 from penstock.connectors.kafka.source.spec import KafkaScanSpec
 from penstock.connectors.kafka.source.watermarks import Notes, Watermarks
@@ -100,7 +100,7 @@ class Enumerator:
             gone = self._find_gone(start)
             if not gone:
                 raise
-            return without(start, gone, self._seen, self._skips)
+            return drop_topics(start, gone, self._seen, self._skips)
         wanted = {tp: end.offset - begin.at[tp].offset for tp, end in available.at.items()}
         self._waiting = frozenset(tp for tp, count in wanted.items() if count)
         stop = self.spec.stop
@@ -127,7 +127,7 @@ class Enumerator:
         for (topic, partition), end in ends.items():
             before = start.at[topic, partition]
             if end.offset < before.offset:
-                raise truncated((topic, partition), before.offset, end.offset)
+                raise truncation_error((topic, partition), before.offset, end.offset)
             if end.epoch != before.epoch >= 0 and end.epoch >= 0:
                 check_truncation(self.session, {(topic, partition): LogOffset(before.offset, -1, before.epoch)})
         self._seen |= {tp: end.offset for tp, end in ends.items()}
@@ -173,19 +173,19 @@ class Enumerator:
         # The tasks report topics that were deleted or recreated.
         ids = topic_ids(self.session.topics({topic for topic, _ in read}))
         left = {tp: at for tp, at in read.items() if ids.get(tp[0]) == start.topic_ids.get(tp[0])}
-        return Positions({**start.at, **jumped(self.session, Positions(left, start.topic_ids)).at}, start.topic_ids)
+        return Positions({**start.at, **skip_truncated(self.session, Positions(left, start.topic_ids)).at}, start.topic_ids)
 
     def _skip_losses(self, start: Positions) -> Positions:
         """``start``, changed by what the logs have lost."""
         topics = self.session.topics(_topics_in(start), fresh=self._skips)
         gone = self._find_gone(start) if _topics_in(start) - topics.keys() else set()
         if gone:
-            return without(start, gone, self._seen, self._skips)
-        begin = recreated(self.session, start, topics, self._skips)
+            return drop_topics(start, gone, self._seen, self._skips)
+        begin = skip_recreated(self.session, start, topics, self._skips)
         if begin is not start or not self._skips:
             return begin
-        begin = jumped(self.session, start)
-        return begin if begin is not start else skipped(self.session, start)
+        begin = skip_truncated(self.session, start)
+        return begin if begin is not start else skip_expired(self.session, start)
 
     def _find_gone(self, start: Positions) -> set[str]:
         """The topics of ``start`` that no longer exist, checked twice, since metadata may lag."""
@@ -207,10 +207,10 @@ class Enumerator:
         if interval is None or now - self._discovered < interval.total_seconds():
             return {}, {}
         self._discovered = now
-        topics = topics_there(self.session, self.spec.scan)
-        if recreated(self.session, start, topics, self._skips) is not start:
+        topics = find_existing_topics(self.session, self.spec.scan)
+        if skip_recreated(self.session, start, topics, self._skips) is not start:
             return {}, {}
-        new = [tp for tp in partitions_of(topics, self.spec.scan) if tp not in start.at]
+        new = [tp for tp in select_partitions(topics, self.spec.scan) if tp not in start.at]
         return listed(self.session, new, EARLIEST) if new else {}, topic_ids(topics) if new else {}
 
     # --- tasks -----------------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ SKIPPING = "'scan.fail-on-data-loss' = 'false' continues without them"
 _NO_RESET = "'properties.auto.offset.reset' is for starts without a checkpoint"
 
 
-def truncated(tp: TopicPartition, reached: int, end: int) -> PossibleDataLossError:
+def truncation_error(tp: TopicPartition, reached: int, end: int) -> PossibleDataLossError:
     """The error of a log that ends before the end of what was read."""
     return PossibleDataLossError(
         f"topic '{tp[0]}', partition {tp[1]} was read up to offset {reached}, but its log ends at {end}; was it "
@@ -35,7 +35,7 @@ def truncated(tp: TopicPartition, reached: int, end: int) -> PossibleDataLossErr
     )
 
 
-def expired(tp: TopicPartition, reached: int, first: int) -> PossibleDataLossError:
+def retention_error(tp: TopicPartition, reached: int, first: int) -> PossibleDataLossError:
     """The error of a log that begins after the end of what was read."""
     return PossibleDataLossError(
         f"topic '{tp[0]}', partition {tp[1]} was read up to offset {reached}, but its log now begins at {first}: the "
@@ -44,7 +44,7 @@ def expired(tp: TopicPartition, reached: int, first: int) -> PossibleDataLossErr
     )
 
 
-def without(start: Positions, gone: Collection[str], seen: Mapping[TopicPartition, int], skips: bool) -> Positions:
+def drop_topics(start: Positions, gone: Collection[str], seen: Mapping[TopicPartition, int], skips: bool) -> Positions:
     """``start`` without the topics that are ``gone``. ``seen`` are the last known ends of their logs.
 
     Unless it ``skips``, raises PossibleDataLossError for a partition that is not known to be read to its end.
@@ -63,7 +63,7 @@ def without(start: Positions, gone: Collection[str], seen: Mapping[TopicPartitio
     return _replace_positions(start, {tp: at for tp, at in start.at.items() if tp[0] not in gone}, start.topic_ids)
 
 
-def recreated(session: Session, start: Positions, topics: Mapping[str, TopicInfo], skips: bool) -> Positions:
+def skip_recreated(session: Session, start: Positions, topics: Mapping[str, TopicInfo], skips: bool) -> Positions:
     """``start``, moved to the beginning of topics that were recreated; ``start`` itself when there are none.
 
     Unless it ``skips``, raises PossibleDataLossError for a recreated topic.
@@ -85,7 +85,7 @@ def recreated(session: Session, start: Positions, topics: Mapping[str, TopicInfo
     return _replace_positions(start, kept | moved, {**start.topic_ids, **{topic: ids[topic] for topic in new}})
 
 
-def jumped(session: Session, start: Positions) -> Positions:
+def skip_truncated(session: Session, start: Positions) -> Positions:
     """``start``, moved to the end of logs that were truncated below it; ``start`` itself when there are none."""
     ends = listed(session, start.at, LATEST)
     moved = {tp: end for tp, end in ends.items() if end.offset < start.at[tp].offset}
@@ -99,7 +99,7 @@ def jumped(session: Session, start: Positions) -> Positions:
     return _replace_positions(start, {**start.at, **cut}, start.topic_ids)
 
 
-def skipped(session: Session, start: Positions) -> Positions:
+def skip_expired(session: Session, start: Positions) -> Positions:
     """``start``, moved to the beginning of logs whose records at it retention has removed."""
     begun = listed(session, start.at, EARLIEST)
     moved = {

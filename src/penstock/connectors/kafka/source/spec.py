@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Protocol
 
-from penstock.connectors.kafka.sink.dead_letters import beside
+from penstock.connectors.kafka.sink.dead_letters import adapt_guarantee
 from penstock.connectors.kafka.sink.spec import KafkaSinkSpec, progress_problems
 from penstock.connectors.kafka.table.header_filter import HEADER_FILTER
 from penstock.connectors.kafka.table.metadata import OF_VALUE, MetadataColumn, as_metadata
@@ -95,7 +95,7 @@ class KafkaScanSpec(KafkaTableSpec[KafkaSourceOptions]):
 
     def dead_letter_sink(self, others: Sequence[SinkSpec]) -> KafkaSinkSpec | None:
         """The sink of the dead letters in a job with the sinks ``others``; None when they are not kept."""
-        return None if self.dead_letters is None else beside(self.dead_letters, others)
+        return None if self.dead_letters is None else adapt_guarantee(self.dead_letters, others)
 
     @property
     def value_metadata(self) -> tuple[MetadataColumn, ...]:

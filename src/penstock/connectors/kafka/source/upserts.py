@@ -10,7 +10,7 @@ from penstock.spi import Decoded
 from penstock.types import RowKind
 
 
-def with_deletions(decoded: Decoded, messages: pa.BinaryArray) -> Decoded:
+def add_deletions(decoded: Decoded, messages: pa.BinaryArray) -> Decoded:
     """``decoded`` values as changes in the order of ``messages``: rows that replace others, and for each message that
     is null a deletion, whose columns are null. A format's result for null is ignored."""
     gone = np.asarray(messages.is_null())

@@ -53,17 +53,17 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one task, or the result of the stage on them."""
-        from penstock.connectors.kafka.source.reader import RangeReader, joined, with_report, with_watermark
+        from penstock.connectors.kafka.source.reader import RangeReader, merge_small_batches, add_report, add_watermark
 
         work: tuple[Sequence[Split], Task, int | None] = partition.value
         ranges, task, watermark = work
         reader = RangeReader(self._spec, ranges)
-        batches, schema = joined(guarded(reader.rows)()), reader.schema
+        batches, schema = merge_small_batches(guarded(reader.rows)()), reader.schema
         if self._stage is not None:
             batches, schema = staged(self._stage, task, TaskContext.get(), batches)
-        reported = with_report(batches, schema, lambda: reader.report)
+        reported = add_report(batches, schema, lambda: reader.report)
         timed = self._stage is None and self._spec.scan.watermark is not None
-        return with_watermark(reported, watermark) if timed else reported
+        return add_watermark(reported, watermark) if timed else reported
 
 
 class KafkaDataSource(ScanDataSource, DataSource):

@@ -31,7 +31,7 @@ def _is_secret(key: str) -> bool:
     return (key in ACTS and ACTS[key].secret) or _SECRET.search(key) is not None
 
 
-def completed(properties: Properties, group_id: str) -> Properties:
+def add_group(properties: Properties, group_id: str) -> Properties:
     """The properties with this group, and with ``client.id.prefix`` as the client id where only that is given."""
     given = dict(properties)
     if group_id:

@@ -41,15 +41,15 @@ def _format_partition(topic: str, partition: int) -> str:
     return (f"topic:{topic}," if topic else "") + f"partition:{partition}"
 
 
-def offsets_text(offsets: Mapping[TopicPartition, int]) -> str:
+def format_offsets(offsets: Mapping[TopicPartition, int]) -> str:
     """Offsets by (topic, partition) as the text that :data:`OFFSETS` reads."""
     return ";".join(f"{_format_partition(*tp)},offset:{offset}" for tp, offset in sorted(offsets.items()))
 
 
-def partitions_text(partitions: Iterable[TopicPartition]) -> str:
+def format_partitions(partitions: Iterable[TopicPartition]) -> str:
     """A set of (topic, partition) as the text that :data:`PARTITIONS` reads; the topic may be empty."""
     return ";".join(_format_partition(*tp) for tp in sorted(partitions))
 
 
-OFFSETS = Codec("Offsets", _parse, lambda offsets: offsets_text(dict(offsets)))
-PARTITIONS = Codec("Partitions", _parse_partitions, partitions_text)
+OFFSETS = Codec("Offsets", _parse, lambda offsets: format_offsets(dict(offsets)))
+PARTITIONS = Codec("Partitions", _parse_partitions, format_partitions)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TypeVar
 
-from penstock.connectors.kafka.table.client_properties import CONNECTOR_PROPERTIES, completed
+from penstock.connectors.kafka.table.client_properties import CONNECTOR_PROPERTIES, add_group
 from penstock.connectors.kafka.table.metadata import OF_VALUE, READABLE, WRITABLE, MetadataColumn
 from penstock.connectors.kafka.table.options import (
     FieldsInclude,
@@ -16,7 +16,7 @@ from penstock.connectors.kafka.table.options import (
 )
 from penstock.connectors.kafka.table.spec import KafkaTableSpec
 from penstock.errors import OptionsError, Problem, SchemaError, UnsupportedError, nearest
-from penstock.kafka.properties import check, remarks, shown_without_effect, without_effect
+from penstock.kafka.properties import check, remarks, describe_without_effect, without_effect
 from penstock.options import LIST, Absent, OptionSet, Properties, select_properties, unknown_keys
 from penstock.spi import (
     ChangeFormat,
@@ -109,7 +109,7 @@ class Resolution:
             key_columns=keys,
             value_columns=values,
             metadata=metadata,
-            client=completed(options.properties, ""),
+            client=add_group(options.properties, ""),
             upserts=self.upserts,
             notes=tuple(self.notes),
         )
@@ -133,7 +133,7 @@ class Resolution:
         remarked, others = remarks(dict(properties)), without_effect(dict(properties))
         self.notes += [f"'properties.{name}' has no effect: {why}" for name, why in remarked]
         if others:
-            self.notes.append(shown_without_effect(others, "properties."))
+            self.notes.append(describe_without_effect(others, "properties."))
         unused = {*CONNECTOR_PROPERTIES, *dict(remarked), *others}
         properties = tuple((name, value) for name, value in properties if name not in unused)
         given = dict(self.given)
