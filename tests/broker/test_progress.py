@@ -368,7 +368,7 @@ class TestFenceClaimThenRead:
 
     def test_a_claim_that_was_not_committed_is_known_too(self, session: Session, progress_topic: ProgressTopic) -> None:
         client = owner(session)
-        mine = Claim.mine("run-1")
+        mine = Claim.from_this_process("run-1")
         client.begin()
         with Producer(session, client.identity, transactional_id=client.transactional_id) as producer:
             producer.submit(progress_topic.name, *progress_batch(progress_topic, client.transactional_id, mine))

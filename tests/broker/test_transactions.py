@@ -226,7 +226,7 @@ def test_a_transaction_that_timed_out_has_an_unknown_outcome(session: Session, t
     client.init()
     with pytest.raises(KafkaError, match="unknown outcome and cannot become open"):
         client.begin()  # progress has not been read
-    client.settled(fenced=False)
+    client.leave_unknown(fenced=False)
     client.begin()
     write(session, client, topic, [2])
     client.commit()
@@ -285,7 +285,7 @@ def test_an_empty_transaction_can_be_aborted(session: Session, client: Transacti
 def test_fenced_is_terminal(session: Session, client: TransactionClient) -> None:
     client.init()
     client.state = State.UNKNOWN
-    client.settled(fenced=True)
+    client.leave_unknown(fenced=True)
     for step in (client.init, client.begin, client.commit, client.abort):
         with pytest.raises(KafkaError, match="is fenced and cannot become"):
             step()
@@ -333,13 +333,13 @@ def test_an_id_that_expired_is_taken_over_again(forgetful: KafkaCluster) -> None
     with pytest.raises(UnknownOutcomeError, match="after producer id"):  # somebody else may have had it meanwhile
         client.abort()
     client.init()
-    client.settled(fenced=False)
+    client.leave_unknown(fenced=False)
     for number in (2, 3):
         if number == 3:
             with pytest.raises(UnknownOutcomeError, match="after producer id"):
                 client.begin()
             client.init()
-            client.settled(fenced=False)
+            client.leave_unknown(fenced=False)
         client.begin()
         write(session, client, name, [number])
         client.commit()

@@ -199,7 +199,7 @@ def txn(capsys: pytest.CaptureFixture[str]) -> Callable[..., Shown]:
 
 def running() -> Claim:
     """The claim of this very process."""
-    return Claim.mine("run-of-a-running-query")
+    return Claim.from_this_process("run-of-a-running-query")
 
 
 def gone() -> Claim:

@@ -157,7 +157,7 @@ def skip_settling() -> None:
     from penstock.connectors.kafka.sink import committer
 
     def settle(session: Any, client: Any, *args: Any, **kwargs: Any) -> bool:
-        client.settled(fenced=False)
+        client.leave_unknown(fenced=False)
         return True
 
     committer.settle = settle
@@ -189,7 +189,7 @@ def settle_failed_as_aborted() -> None:
             return settle(session, client, *args, **kwargs)
         except KafkaError:
             if client.state is State.UNKNOWN:
-                client.settled(fenced=False)
+                client.leave_unknown(fenced=False)
             return False
 
     committer.settle = settle_so

@@ -103,7 +103,7 @@ def _unread_progress_taken_for_aborted() -> Sequence[Patch]:
         except RetriableError:
             if client.identity == before:
                 raise
-            client.settled(fenced=False)
+            client.leave_unknown(fenced=False)
             return False
 
     return [(committer, "settle", aborted)]

@@ -55,7 +55,7 @@ class World:
 
         def run(session: Session) -> Any:
             if read_in is not None:
-                session.read_in("input", self.topic.id, {0: read_in})
+                session.note_epochs("input", self.topic.id, {0: read_in})
             return list_offsets(session, [PLACE], LATEST)[PLACE]
 
         return self.run(run)

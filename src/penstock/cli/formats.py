@@ -71,7 +71,7 @@ def _run(args: argparse.Namespace) -> int:
 def _decode(args: argparse.Namespace) -> bool:
     """Whether a message could not be read."""
     columns, fmt, spec = _read_definition(args)
-    decoder, show = _decoder(columns, fmt, spec), columns.shower(fmt)
+    decoder, show = _decoder(columns, fmt, spec), columns.json_writer(fmt)
     failed, refused = False, 0
     with _open_input(args.file) as source:
         for first, given in _read_batches(source):

@@ -205,7 +205,7 @@ def _describe(args: argparse.Namespace) -> int:
                 print()
             print(each.transactional_id)
             node = session.coordinator(TRANSACTION, each.transactional_id, session.deadline())
-            progress = known.progress_of(each.transactional_id).progress
+            progress = known.find_progress(each.transactional_id).progress
             for title, text in (
                 ("state", each.state),
                 ("producer", f"id {each.producer_id}, epoch {each.epoch}"),
@@ -385,7 +385,7 @@ def _find_owners(
     """What the progress topic says about transactional ids, and the owner of each."""
     ids = [each.transactional_id for each in chosen]
     known = owners(session, ids, args.progress_topic, deadline=_connect_deadline(session))
-    return known, {each: _find_owner(known.progress_of(each).latest_claim, known, args.progress_topic) for each in ids}
+    return known, {each: _find_owner(known.find_progress(each).latest_claim, known, args.progress_topic) for each in ids}
 
 
 def _find_owner(claim: Claim | None, known: Owners, progress_topic: str) -> _Owner:

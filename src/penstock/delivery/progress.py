@@ -73,7 +73,7 @@ class Claim:
     started_ms: int
 
     @classmethod
-    def mine(cls, run_id: str) -> Claim:
+    def from_this_process(cls, run_id: str) -> Claim:
         """A claim for a run in this process."""
         return cls(run_id, socket.gethostname(), os.getpid(), now_ms())
 

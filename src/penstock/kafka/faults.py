@@ -39,7 +39,7 @@ class Action(Enum):
     FATAL = "stop"
 
     @property
-    def again(self) -> bool:
+    def retriable(self) -> bool:
         """Whether the same request may be sent again."""
         return self in {Action.RETRY, Action.REFRESH, Action.COORDINATOR}
 

@@ -191,7 +191,7 @@ class Fetcher:
         self.counts = FetchCounts()
         for each in ranges:
             if each.topic_id is not None and each.leader_epoch >= 0:
-                session.read_in(each.topic, each.topic_id, {each.partition: each.leader_epoch})
+                session.note_epochs(each.topic, each.topic_id, {each.partition: each.leader_epoch})
 
     def __iter__(self) -> Iterator[Chunk]:
         while True:
@@ -419,7 +419,7 @@ class Fetcher:
     def _stall(self, reading: _Reading, fault: Fault, detail: str = "") -> None:
         """Note that a range made no progress. Raises an error that cannot be retried, or after too long a time."""
         label = f"reading {reading.name} from offset {reading.next}"
-        if not fault.action.again and fault.code != _OFFSET_OUT_OF_RANGE:
+        if not fault.action.retriable and fault.code != _OFFSET_OUT_OF_RANGE:
             raise fault.lacking("Read").error(label, detail)
         now = time.monotonic()
         reading.replica = None

@@ -256,7 +256,7 @@ class Owners:
     reads: Mapping[str, ProgressRead]
     unknown: str = ""
 
-    def progress_of(self, transactional_id: str) -> ProgressRead:
+    def find_progress(self, transactional_id: str) -> ProgressRead:
         """Claim and progress of an id; empty if there are none."""
         return self.reads.get(transactional_id) or ProgressRead()
 

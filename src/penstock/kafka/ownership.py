@@ -37,7 +37,7 @@ def claim(session: Session, client: TransactionClient, topic: ProgressTopic, run
     taken the id over, and AuthorizationError if progress may be written but not read.
     """
     deadline = session.deadline()
-    mine, since = Claim.mine(run_id), client.identity
+    mine, since = Claim.from_this_process(run_id), client.identity
     failure: Exception | None = None
     for _ in range(_CLAIM_ATTEMPTS):
         try:
@@ -53,7 +53,7 @@ def claim(session: Session, client: TransactionClient, topic: ProgressTopic, run
                 client.abort(deadline)
         if client.state is State.UNKNOWN:
             found = _retake(session, client, topic, run_id, since, deadline).claim
-            client.settled(fenced=False)
+            client.leave_unknown(fenced=False)
             if found == mine:
                 return mine
     raise RetriableError(
@@ -108,7 +108,7 @@ def settle(
     read = _retake(session, client, topic, run_id, None, deadline)
     progress = read.progress
     if progress and progress.batch_id > batch.batch_id and progress.query_id == batch.query_id:
-        client.settled(fenced=True)
+        client.leave_unknown(fenced=True)
         raise FencedError(
             f"transactional id '{client.transactional_id}' has published batch {progress.batch_id} of query "
             f"'{progress.query_id}' meanwhile, so another instance of the job runs or has run; stop one of the two"
@@ -120,7 +120,7 @@ def settle(
             "more, so it has lost records, perhaps also the progress of this batch. Check the topic; before you start "
             "the job again, check which records of the batch are in the output"
         )
-    client.settled(fenced=False)
+    client.leave_unknown(fenced=False)
     return isinstance(decision, Skip)
 
 
@@ -153,7 +153,7 @@ def _retake(
         if patience.passed:  # until then it may still write its claim
             read = read_present_progress(session, topic, name, deadline=deadline)
             _check_winner(client, _find_winner(read, run_id, since, seen.producer_id))
-            client.settled(fenced=True)
+            client.leave_unknown(fenced=True)
             former = read.latest_claim
             known = f" ({former})" if former and former.run_id != run_id else ""
             raise UnclaimedIdError(
@@ -169,7 +169,7 @@ def _retake(
     winner = _find_winner(read, run_id, since, owned.producer_id)
     if winner is not None:
         # A copy intervened and may have published; now both are fenced, and both stop.
-        client.settled(fenced=True)
+        client.leave_unknown(fenced=True)
         raise FencedError(
             f"transactional id '{name}' was taken over by {winner} while the outcome of a transaction was looked up, "
             "and taken back; both runs stop: start one of the two again",
@@ -180,7 +180,7 @@ def _retake(
 
 def _check_winner(client: TransactionClient, winner: Claim | None) -> None:
     if winner is not None:
-        client.settled(fenced=True)
+        client.leave_unknown(fenced=True)
         raise taken_over_error(client.transactional_id, winner)
 
 

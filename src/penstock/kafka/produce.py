@@ -95,7 +95,7 @@ class SendCounts:
     batch_max: int = 0
     retried: int = 0
 
-    def add(self, latency: float, throttled: float) -> None:
+    def count_request(self, latency: float, throttled: float) -> None:
         """Count an answer."""
         self.requests += 1
         self.latency += latency
@@ -103,14 +103,14 @@ class SendCounts:
         self.throttled += throttled
         self.throttled_max = max(self.throttled_max, throttled)
 
-    def acknowledged(self, records: int, size: int) -> None:
+    def count_batch(self, records: int, size: int) -> None:
         """Count a batch."""
         self.batches += 1
         self.records += records
         self.bytes += size
         self.batch_max = max(self.batch_max, size)
 
-    def plus(self, other: SendCounts) -> SendCounts:
+    def combine(self, other: SendCounts) -> SendCounts:
         """The counts of both."""
         return SendCounts(
             self.requests + other.requests,
@@ -492,7 +492,7 @@ class Producer:
         error, throttled = flight.answer.exception(), 0
         if error is not None:
             fault, detail = fault_from_exception(error)
-            if fault.action.again:
+            if fault.action.retriable:
                 self._session.forget_topics(topic for topic, _ in flight.batches)
             results = dict.fromkeys(flight.batches, (fault, detail, -1))
         elif self._acks == 0:
@@ -501,8 +501,8 @@ class Producer:
             results = self._read_results(flight)
             throttled = flight.answer.result().throttle_time_ms
             if any(fault.code in _WITHOUT_FOLLOWERS for fault, _, _ in results.values()):
-                self._session.doubt(flight.node)
-        self.counts.add(self.latency * 1000, throttled)
+                self._session.avoid(flight.node)
+        self.counts.count_request(self.latency * 1000, throttled)
         for tp, batch in flight.batches.items():
             missing = (Fault(CLIENT_CODE, "not in the answer", Action.REFRESH), "", -1)
             self._settle(self._lanes[tp], batch, *results.get(tp, missing))
@@ -522,12 +522,12 @@ class Producer:
         if fault.action in {Action.NONE, Action.ACKNOWLEDGED}:
             self._bytes -= len(batch.data)
             self._open -= 1
-            self.counts.acknowledged(batch.records, len(batch.data))
+            self.counts.count_batch(batch.records, len(batch.data))
             if self._lease:
                 self._lease.begun.add(lane.tp)
             lane.acknowledge(batch, base_offset if fault.action is Action.NONE else -1)
             lane.backoff.attempts = 0
-        elif fault.action.again or followed_a_failure:
+        elif fault.action.retriable or followed_a_failure:
             lane.failed.append(batch)
             if not followed_a_failure:
                 lane.last_fault, lane.last_detail = fault, detail

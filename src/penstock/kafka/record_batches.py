@@ -374,7 +374,7 @@ def _decode(opened: _Opened, start_offset: int, end_offset: int, want_headers: b
     rows = int(opened.spans[:, kernels.SPAN_COUNT].sum())
     offsets, timestamps = np.empty(rows, np.int64), np.empty(rows, np.int64)
     # All of the bytes may be keys, or values. Memory that is never written to costs nothing.
-    keys, values = _Output.sized(rows, opened.size), _Output.sized(rows, opened.size)
+    keys, values = _Output.allocate(rows, opened.size), _Output.allocate(rows, opened.size)
     header_spans = np.empty((rows if want_headers else 0, 2), np.int64)
     row, row_runs = 0, []
     for buffer, first, last in opened.runs:
@@ -404,7 +404,7 @@ class _Output:
     valid: Bytes
 
     @classmethod
-    def sized(cls, rows: int, size: int) -> _Output:
+    def allocate(cls, rows: int, size: int) -> _Output:
         offsets = np.empty(rows + 1, np.int32)
         offsets[0] = 0
         return cls(offsets, np.empty(size, np.uint8), np.empty(rows, np.uint8))
@@ -425,7 +425,7 @@ def _decode_headers(runs: list[tuple[Bytes, int, int]], spans: Ints, offsets: In
         if reason != kernels.WELL_FORMED:
             raise KafkaError(f"the record at offset {offsets[row]} is malformed: its headers do not fit it")
         entries, key_bytes, value_bytes = entries + found, key_bytes + keys_found, value_bytes + values_found
-    keys, values = _Output.sized(entries, key_bytes), _Output.sized(entries, value_bytes)
+    keys, values = _Output.allocate(entries, key_bytes), _Output.allocate(entries, value_bytes)
     keys.valid.fill(1)
     list_offsets = np.empty(rows + 1, np.int32)
     list_offsets[0] = entry = 0

@@ -143,7 +143,7 @@ class Session:
             except RetriableError as error:  # a step of its own gave up
                 raise RetriableError(f"{label}: {error}") from error.__cause__
             except KafkaFault as raised:
-                if not raised.fault.action.again:
+                if not raised.fault.action.retriable:
                     raise raised.fault.error(label, raised.detail) from raised.__cause__
                 wait = backoff.next()
                 if deadline.left <= wait:
@@ -185,7 +185,7 @@ class Session:
                 try:
                     result = self.wait(answer, deadline, node)
                 except KafkaFault as raised:
-                    if not raised.fault.action.again:
+                    if not raised.fault.action.retriable:
                         raise
                     self._faults[node] = raised
                     # The fault of a broker at its own address says more than that of a bootstrap address.
@@ -267,7 +267,7 @@ class Session:
                     if fault.action is Action.REFRESH:
                         self.forget_topics([tp[0]])
                     failure = KafkaFault(fault.lacking("Describe"), partition_name(tp))
-                    if not fault.action.again:
+                    if not fault.action.retriable:
                         raise failure
             if left:
                 raise failure or KafkaFault(_NO_LEADER, "an answer lacks partitions")
@@ -411,10 +411,10 @@ class Session:
         found = info.partitions[partition]
         return found.leader if found.partition == partition and found.leader >= 0 else None
 
-    def read_in(self, topic: str, topic_id: UUID, epochs: Mapping[int, int]) -> None:
+    def note_epochs(self, topic: str, topic_id: UUID, epochs: Mapping[int, int]) -> None:
         """Note the leader epochs in which partitions of a topic were read: leaders of earlier epochs are not asked."""
         with self._lock:
-            if self._leaders.read_in(topic_id, epochs):
+            if self._leaders.note_epochs(topic_id, epochs):
                 self._topics.pop(topic, None)
 
     def known_epochs(self, topics: Iterable[str], deadline: Deadline) -> list[dict[TopicPartition, int]]:
@@ -436,7 +436,7 @@ class Session:
             for name in names:
                 self._topics.pop(name, None)
 
-    def doubt(self, node: Node) -> None:
+    def avoid(self, node: Node) -> None:
         """Ask other brokers before this one for a while: it may be cut off from them without noticing."""
         self._silent[node] = time.monotonic()
 
@@ -457,7 +457,7 @@ class Session:
             for each in sorted(topic.partitions, key=lambda each: int(each.partition_index))
         ]
         with self._lock:
-            partitions = tuple(self._leaders.latest(topic.topic_id, each) for each in described)
+            partitions = tuple(self._leaders.choose_latest(topic.topic_id, each) for each in described)
             info = TopicInfo(topic.name, topic.topic_id or None, partitions, bool(topic.is_internal))
             self._topics[info.name] = (time.monotonic(), info)
         return info

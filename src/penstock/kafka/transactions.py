@@ -316,7 +316,7 @@ class TransactionClient:
             self._fresh = True
         self._become(State.READY)
 
-    def settled(self, *, fenced: bool) -> None:
+    def leave_unknown(self, *, fenced: bool) -> None:
         """Leave :data:`State.UNKNOWN`: progress was read after :meth:`init`, or another run owns the id."""
         self._become(State.FENCED if fenced else State.READY)
 

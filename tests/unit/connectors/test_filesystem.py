@@ -161,7 +161,7 @@ def stepwise(monkeypatch: pytest.MonkeyPatch) -> None:
 
         return waits
 
-    monkeypatch.setattr(files, "durable", lambda *_: None)
+    monkeypatch.setattr(files, "sync_paths", lambda *_: None)
     for name in ("names", "appear", "delete"):
         monkeypatch.setattr(Folder, name, waiting(getattr(Folder, name)))
 

@@ -24,7 +24,7 @@ def metrics_of(operator, *, consumer=True, pending=lambda: 7):
 class TestReports:
     def test_a_report_travels_as_bytes(self):
         report = ReadReport(records=3, fetched_bytes=90, fetch_lag=1.5, behind=4, watermarks=[("orders", 1, 1000)])
-        assert ReadReport.merged([report.to_bytes()]) == report
+        assert ReadReport.merge([report.to_bytes()]) == report
 
     def test_counters_add_up_and_of_lags_the_largest_counts(self):
         first = ReadReport(records=3, fetched_bytes=90, filtered=1, refused=2, lost=5, fetches=1, fetch_lag=9.0)
@@ -34,7 +34,7 @@ class TestReports:
         )
         second.latency, second.latency_max, second.size_max, second.ahead = 2.0, 2.0, 70, 2
         second.throttled = second.throttled_max = 3.0
-        whole = ReadReport.merged([first.to_bytes(), second.to_bytes()])
+        whole = ReadReport.merge([first.to_bytes(), second.to_bytes()])
 
         assert (whole.records, whole.fetched_bytes, whole.filtered, whole.refused) == (7, 100, 3, 3)
         assert (whole.lost, whole.fetches) == (6, 3)
@@ -43,7 +43,7 @@ class TestReports:
         assert (whole.throttled_max, whole.ahead) == (3.0, 2)
 
     def test_no_reports_are_an_empty_one(self):
-        assert ReadReport.merged([]) == ReadReport()
+        assert ReadReport.merge([]) == ReadReport()
 
 
 class TestSourceMetrics:

@@ -422,7 +422,7 @@ def test_of_each_key_the_last_change_is_staged_with_its_place():
     given = rows(id=pa.array(ids, pa.int64()), x=pa.array(texts), **{KIND: pa.array(kinds, pa.int8())})
     stage = _Stage(branch("id BIGINT, x STRING", keys=("id",)), 7)
     assert [add(stage, given.slice(0, 5)), add(stage, given.slice(5))] == [None, None]
-    staged = stage.rest()
+    staged = stage.take_rest()
     assert staged.schema.names == ["writer", "place", "deleted", "c0", "c1"]
     assert [tuple(row.values()) for row in staged.to_pylist()] == [
         (7, 3, False, 1, "c"),
@@ -430,7 +430,7 @@ def test_of_each_key_the_last_change_is_staged_with_its_place():
         (7, 6, True, 3, "d"),
         (7, 7, False, 4, "d"),
     ]
-    assert stage.rest() is None
+    assert stage.take_rest() is None
 
 
 def test_the_last_of_keys_of_several_columns():

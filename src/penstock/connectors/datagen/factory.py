@@ -42,8 +42,8 @@ class DatagenConnector:
                 tuple(Problem(f"column '{each}': {reason}", where=where, hint=hint) for each in metadata)
             )
         reading = _Reading(table, dict(options.fields))
-        generators = tuple(reading.generator(each.name, each.type) for each in table.produced.fields)
-        reading.unread()
+        generators = tuple(reading.build_generator(each.name, each.type) for each in table.produced.fields)
+        reading.check_unread()
         if reading.problems:
             raise OptionsError(tuple(reading.problems))
         ends = [end for end in (options.number_of_rows, *reading.ends) if end is not None]
@@ -67,7 +67,7 @@ class _Reading:
         self.ends: list[int] = []
         self._known: set[str] = set()
 
-    def generator(self, path: str, data_type: DataType) -> Generator:
+    def build_generator(self, path: str, data_type: DataType) -> Generator:
         """The generator of a column, or of a part of it."""
         kind = self._read_text(path, "kind") or "random"
         null_rate = self._read_null_rate(path, data_type)
@@ -85,10 +85,10 @@ class _Reading:
             varied=self._read_varied(path, data_type),
             past_ms=self._read_past(path, data_type),
             null_rate=null_rate,
-            parts=tuple(self.generator(f"{path}.{name}", each) for name, each in _find_parts(data_type)),
+            parts=tuple(self.build_generator(f"{path}.{name}", each) for name, each in _find_parts(data_type)),
         )
 
-    def unread(self) -> None:
+    def check_unread(self) -> None:
         """Add a problem for each option that no column has."""
         for key in self.given.keys() - self._known:
             hint = nearest(key, self._known)

@@ -82,7 +82,7 @@ class Folder:
         with suppress(FileNotFoundError):
             self.system.delete_file(f"{self.root}/{path}")
 
-    def appear(self, hidden: str) -> None:
+    def reveal(self, hidden: str) -> None:
         """Rename a hidden file to its name without the dot."""
         self.system.move(f"{self.root}/{hidden}", f"{self.root}/{_visible_path(hidden)}")
 
@@ -424,7 +424,7 @@ def _reveal_files(folder: Folder, table: str, hidden: Sequence[str]) -> set[str]
     own = set(map(_visible_path, hidden))
     try:
         for name in hidden:
-            folder.appear(name)
+            folder.reveal(name)
         _sync_folders(folder, own)
     except OSError as error:
         with suppress(OSError):

@@ -75,7 +75,7 @@ class AtLeastOnceCommitter(Committer):
         except DatabaseError as error:
             gone = False
             with suppress(DatabaseError):
-                gone = self._staging.gone()
+                gone = self._staging.any_missing()
             if not gone:
                 raise
             raise FencedError(

@@ -258,18 +258,18 @@ class PostgresCommitter(Committer):
     def _claim_row(self) -> None:
         context = self._context
         with self._database.transaction() as transaction:
-            known = self._rows.locked(transaction, self._key)  # waits for a former owner that is about to commit
+            known = self._rows.lock(transaction, self._key)  # waits for a former owner that is about to commit
             if known is not None and known.owner.run_id == context.run_id:
                 reason = "sinks of one job write to the same tables with different addresses or users"
                 hint = "give them the same, so that they share one transaction"
                 where = f"job '{context.job}', {self._database.address}"
                 raise OptionsError((Problem(reason, where=where, hint=hint),))
-            mine = Claim.mine(context.run_id)
-            self._rows.own(transaction, self._key, mine, context.query_id, self._names)
+            mine = Claim.from_this_process(context.run_id)
+            self._rows.claim(transaction, self._key, mine, context.query_id, self._names)
             # A former run may write these tables under other rows: fence it there too.
             for row in self._rows.rows_of_query(transaction, context.query_id):
                 if row.owner.run_id != context.run_id and set(row.tables) & set(self._names):
-                    self._rows.own(transaction, row.key, mine, context.query_id, row.tables)
+                    self._rows.claim(transaction, row.key, mine, context.query_id, row.tables)
             self._progress = self._lock_row(transaction).progress
 
     # --- batches ---------------------------------------------------------------------------------------------
@@ -373,7 +373,7 @@ class PostgresCommitter(Committer):
 
     def _lock_row(self, transaction: Transaction) -> ProgressRow:
         """The job's row, locked. Raises FencedError when another run owns it."""
-        row = self._rows.locked(transaction, self._key)
+        row = self._rows.lock(transaction, self._key)
         if row is None:
             raise CheckpointError(
                 f"{self._row_place} was deleted while the job ran. Restore it, or start the job again with "

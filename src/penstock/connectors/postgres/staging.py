@@ -200,7 +200,7 @@ class CopyingWriter(Writer):
 
     def finish(self) -> Iterator[pa.RecordBatch]:
         for stage in self._stages:
-            self._copy(stage, stage.rest())
+            self._copy(stage, stage.take_rest())
             if self._transaction is not None and stage.branch.insert and stage.records:
                 self._transaction.run(stage.branch.insert, where=f"table '{stage.branch.table}'")
         try:
@@ -296,7 +296,7 @@ class _Stage:
         columns = [self._writers(count), places, pa.array(find_deletions(kinds, count)), *rows.columns]
         return self._last.add(pa.RecordBatch.from_arrays(columns, names=["writer", "place", "deleted", *names]))
 
-    def rest(self) -> pa.RecordBatch | None:
+    def take_rest(self) -> pa.RecordBatch | None:
         """The rows to copy after the last batch."""
         return None if self._last is None else self._last.take()
 

@@ -90,7 +90,7 @@ class StagingTables:
                 f"{sum(counted.values())}; did the database restart?"
             )
 
-    def gone(self) -> bool:
+    def any_missing(self) -> bool:
         """Whether some of the tables are not there any more. Raises DatabaseError."""
         with self._database.transaction() as transaction:
             found = (

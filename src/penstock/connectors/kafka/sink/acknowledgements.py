@@ -48,7 +48,7 @@ class Acknowledged:
             encoded[row["partition"]] = Written(before.records + row["count"], before.bytes + row["bytes"], millis)
             if row["sends"] is not None:
                 counts = SendCounts(**json.loads(row["sends"]))
-                sends[row["partition"]] = sends.get(row["partition"], SendCounts()).plus(counts)
+                sends[row["partition"]] = sends.get(row["partition"], SendCounts()).combine(counts)
         return cls(
             records=sum(row["count"] for row in acks),
             topics=frozenset(row["topic"] for row in acks),

@@ -40,7 +40,7 @@ class KeyedChanges:
     def __len__(self) -> int:
         return int(self.rows.num_rows)
 
-    def chosen(self, mask: NDArray[np.bool_]) -> Self:
+    def select(self, mask: NDArray[np.bool_]) -> Self:
         """Those that ``mask`` chooses."""
         if mask.all():
             return self
@@ -63,11 +63,11 @@ class KeyedChanges:
         """Without the rows before an update that another change of their key follows. One that no other follows means
         that the row is gone: its update has another key, or was filtered out."""
         before = self.kinds == RowKind.UPDATE_BEFORE
-        return self.chosen(~before | _last_of_keys(self.keys)) if before.any() else self
+        return self.select(~before | _last_of_keys(self.keys)) if before.any() else self
 
     def last(self) -> Self:
         """The last change of each key."""
-        return self.chosen(_last_of_keys(self.keys))
+        return self.select(_last_of_keys(self.keys))
 
     @property
     def deletes(self) -> NDArray[np.bool_]:

@@ -107,7 +107,7 @@ class KafkaCommitter(WritingCommitter):
             "progress_topic": found.name,
             "progress_topic_id": topic_id,
             "progress_partitions": found.partitions,
-            "process": Claim.mine(context.run_id).process,  # that has chosen it
+            "process": Claim.from_this_process(context.run_id).process,  # that has chosen it
         }
         if not known:
             mine = {"transactional_id": self.transactional_id, **topic}

@@ -185,7 +185,7 @@ def note_epochs(session: Session, positions: Positions) -> None:
         if at.epoch >= 0 and positions.topic_ids.get(topic):
             epochs[topic][partition] = at.epoch
     for topic, read in epochs.items():
-        session.read_in(topic, UUID(positions.topic_ids[topic]), read)
+        session.note_epochs(topic, UUID(positions.topic_ids[topic]), read)
 
 
 def list_positions(session: Session, partitions: Iterable[TopicPartition], at: int) -> dict[TopicPartition, Position]:

@@ -84,7 +84,7 @@ class Enumerator:
         reached = self._latest(start)
         if self._watermarks is not None:
             end = None if self.spec.once else self.spec.stop  # more records come in a later run
-            reached = self._watermarks.advanced(start, reached, self._waiting, end)
+            reached = self._watermarks.advance(start, reached, self._waiting, end)
         reached, now = replace(reached, woken=start.woken), now_ms()
         # A batch for another reason answers the request too.
         return replace(reached, woken=now) if reached == start and self._alarm.due(now) else reached

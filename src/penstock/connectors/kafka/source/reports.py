@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 
 @dataclass
 class ReadReport:
-    """The counts of one task, or (:meth:`merged`) of all tasks of a batch.
+    """The counts of one task, or (:meth:`merge`) of all tasks of a batch.
 
     ``records`` were read, in record batches of ``fetched_bytes``. Of these ``filtered`` did not pass the header filter,
     and ``refused`` could not be decoded, and were left out or became dead letters. ``lost`` counts offsets that are no
@@ -44,7 +44,7 @@ class ReadReport:
         return json.dumps(asdict(self)).encode()
 
     @classmethod
-    def merged(cls, reports: Sequence[bytes]) -> ReadReport:
+    def merge(cls, reports: Sequence[bytes]) -> ReadReport:
         """One report for all: the sums of the counters, and the largest of what is a lag or the most."""
         documents = [json.loads(each) for each in reports]
         whole = cls()

@@ -110,7 +110,7 @@ class Watermarks:
         self._clock = clock
         self._heard: dict[TopicPartition, float] = {}
 
-    def advanced(
+    def advance(
         self, start: Positions, end: Positions, waiting: Collection[TopicPartition], stop: Positions | None
     ) -> Positions:
         """``end`` of the batch that begins at ``start``, with the watermarks known by now.

@@ -267,7 +267,7 @@ class KafkaScan(Source):
 
     def reported(self, reports: Sequence[bytes]) -> None:
         """Count the records of a batch, and pass its watermarks on."""
-        report = ReadReport.merged(reports)
+        report = ReadReport.merge(reports)
         self._metrics.read(report)
         self._notes.add(((topic, partition), at) for topic, partition, at in report.watermarks)
 
