@@ -42,7 +42,7 @@ def derive_schema(row: RowType, legacy: bool = True) -> Record:
     Raises SchemaError with every column whose type or name Avro cannot express.
     """
     derivation = _Derivation()
-    found = derivation.record(row, RECORD_NAME, legacy, "")
+    found = derivation.derive_record(row, RECORD_NAME, legacy, "")
     if derivation.problems:
         raise SchemaError(tuple(derivation.problems))
     return found
@@ -67,7 +67,7 @@ class _Derivation:
     def _refuse(self, reason: str, path: str, hint: str = "") -> None:
         self.problems.append(Problem(reason, path, hint=hint))
 
-    def record(self, row: RowType, name: str, legacy: bool, path: str) -> Record:
+    def derive_record(self, row: RowType, name: str, legacy: bool, path: str) -> Record:
         """The record of a row, under a full name."""
         fields = []
         for each in row.fields:
@@ -109,7 +109,7 @@ class _Derivation:
                     self._refuse("keys of Avro maps are strings; use STRING, VARCHAR or CHAR", path)
                 return Map(self._derive_nullable(value, name, True, path))
             case RowType():
-                return self.record(data_type, name, legacy, path)
+                return self.derive_record(data_type, name, legacy, path)
         raise TypeError(f"no Avro type for {data_type}")
 
     def _derive_timestamp(self, data_type: TimestampType, legacy: bool, path: str) -> Schema:

@@ -103,8 +103,8 @@ def parse(text: str, references: Sequence[str] = ()) -> Schema:
     """
     named: dict[str, Schema] = {}
     for each in references:
-        _Parser(named, set()).schema(_parse_document(each), "", "")
-    return _Parser(named, set()).schema(_parse_document(text), "", "")
+        _Parser(named, set()).parse(_parse_document(each), "", "")
+    return _Parser(named, set()).parse(_parse_document(text), "", "")
 
 
 def _parse_document(text: str) -> Any:
@@ -123,7 +123,7 @@ class _Parser:
     named: dict[str, Schema]
     open: set[str]
 
-    def schema(self, node: Any, space: str, path: str) -> Schema:
+    def parse(self, node: Any, space: str, path: str) -> Schema:
         """The schema that a part of the document describes; ``space`` is the namespace around it."""
         if isinstance(node, str):
             return self._find_by_name(node, space, path)
@@ -133,7 +133,7 @@ class _Parser:
             raise _error(f"expected a name, an object or an array, not {json.dumps(node)}", path)
         given = node.get("type")
         if isinstance(given, dict | list):
-            return self.schema(given, space, path)
+            return self.parse(given, space, path)
         match given:
             case "record" | "error":
                 return self._parse_record(node, space, path)
@@ -142,9 +142,9 @@ class _Parser:
             case "fixed":
                 return self._parse_fixed(node, space, path)
             case "array":
-                return Array(self.schema(self._take_part(node, "items", path), space, path))
+                return Array(self.parse(self._take_part(node, "items", path), space, path))
             case "map":
-                return Map(self.schema(self._take_part(node, "values", path), space, path))
+                return Map(self.parse(self._take_part(node, "values", path), space, path))
             case str():
                 found = self._find_by_name(given, space, path)
                 return _add_logical_type(found, node) if isinstance(found, Primitive) else found
@@ -167,7 +167,7 @@ class _Parser:
         return node[key]
 
     def _parse_union(self, node: list[Any], space: str, path: str) -> Schema:
-        branches = tuple(self.schema(each, space, path) for each in node)
+        branches = tuple(self.parse(each, space, path) for each in node)
         if not branches or any(isinstance(each, Union) for each in branches):
             raise _error("a union must have at least one type and must not contain a union", path)
         types = [getattr(each, "name", None) or type_name(each) for each in branches]
@@ -207,7 +207,7 @@ class _Parser:
             raise _error("a field must be an object with 'name' and 'type'", path)
         inner = field_path(path, node["name"])
         default = json.dumps(node["default"]) if "default" in node else None
-        return RecordField(node["name"], self.schema(node["type"], space, inner), default, _read_texts(node, "aliases"))
+        return RecordField(node["name"], self.parse(node["type"], space, inner), default, _read_texts(node, "aliases"))
 
     def _parse_enum(self, node: dict[str, Any], space: str, path: str) -> Enum:
         name, _, aliases = self._parse_names(node, space, path)

@@ -47,7 +47,7 @@ def compile_writing(schema: Record, shape: Shape, prefix: bytes = b"") -> Progra
     compiler = _AvroWriteCompiler(shape)
     if prefix:
         compiler.add("", p.AvroStep(p.CONSTANT, 0, a=compiler.keep(prefix), b=len(prefix)))
-    compiler.fields(schema, 0, "")
+    compiler.compile_fields(schema, 0, "")
     if compiler.problems:
         raise SchemaError(tuple(compiler.problems))
     compiler.add("", p.AvroStep(p.END))
@@ -64,7 +64,7 @@ class _AvroWriteCompiler(ProgramBuilder[p.AvroStep]):
     def refuse(self, path: str, reason: str) -> None:
         self.problems.append(Problem(reason, path, "the Avro schema"))
 
-    def fields(self, schema: Record, node: int, path: str) -> None:
+    def compile_fields(self, schema: Record, node: int, path: str) -> None:
         """The fields of a record, in the order of the schema."""
         children = {self.shape.nodes[child].name: child for child in self.shape.nodes[node].children}
         for each in schema.fields:
@@ -124,7 +124,7 @@ class _AvroWriteCompiler(ProgramBuilder[p.AvroStep]):
         match schema:
             case Record():
                 begin = self.add(path, p.AvroStep(p.STRUCT, node, **branches))
-                self.fields(schema, node, path)
+                self.compile_fields(schema, node, path)
                 self.point(begin)
             case Array(items=items):
                 self._compile_list(items, node, path, branches, is_map=False)

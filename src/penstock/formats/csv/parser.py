@@ -19,7 +19,7 @@ def parse_cells(message: bytes, options: CsvOptions) -> list[str]:
     reader = _LineReader(text, options)
     if options.ignore_first_line:
         reader.skip_line()
-    found = reader.line()
+    found = reader.read_line()
     if found is None:
         raise Malformed("the message has no content")
     return found
@@ -38,7 +38,7 @@ class _LineReader:
         self._to_the_end_of_the_line()
         self._end_line()
 
-    def line(self) -> list[str] | None:
+    def read_line(self) -> list[str] | None:
         """The next line's cells, None at the end of the text."""
         self._skip_comments()
         if self.at >= len(self.text):

@@ -48,14 +48,14 @@ _LONE = re.compile("[\ud800-\udfff]")
 
 def parse(message: bytes) -> Document:
     """The first JSON value in ``message``; text after it is ignored. Raises Malformed."""
-    return _reader(message).document()
+    return _reader(message).read_document()
 
 
 def parse_documents(message: bytes) -> Iterator[Document]:
     """The elements of the array at the start of ``message``, one by one, or the first value if it is not an array.
 
     Raises Malformed where the text stops being JSON."""
-    return _reader(message).documents()
+    return _reader(message).read_documents()
 
 
 def _reader(message: bytes) -> _DocumentReader:
@@ -75,18 +75,18 @@ class _DocumentReader:
     def __init__(self, text: str, complaint: str):
         self.text, self.complaint, self.at = text, complaint, 0
 
-    def parse_documents(self) -> Iterator[Document]:
+    def read_documents(self) -> Iterator[Document]:
         """The elements of the next array, or the next value."""
         if not self._take("["):
-            yield self.document()
+            yield self.read_document()
         elif not self._take("]"):
-            yield self.document()
+            yield self.read_document()
             while not self._take("]"):
                 if not self._take(","):
                     raise self._unexpected_character("',' or ']'")
-                yield self.document()
+                yield self.read_document()
 
-    def document(self) -> Document:
+    def read_document(self) -> Document:
         """The next value."""
         open_containers: list[tuple[list[Document], list[str] | None]] = []
         while True:

@@ -35,7 +35,7 @@ def compile_reading(message: Message, shape: Shape, read_defaults: bool) -> p.Pr
     """
     compiler = _ProtobufReadCompiler(shape, read_defaults)
     compiler.tables.set_message(compiler.tables.reserve(""), [], (0, 0), 0, False)
-    root = compiler.message(message, 0, "")
+    root = compiler.compile_message(message, 0, "")
     if compiler.problems:
         raise SchemaError(tuple(dict.fromkeys(compiler.problems)))
     blank = compiler.tables.begin_with(compiler.blank(0))
@@ -56,7 +56,7 @@ class _ProtobufReadCompiler:
         self.enums: dict[str, int] = {}
         self.problems: list[Problem] = []
 
-    def message(self, message: Message, node: int, path: str) -> int:
+    def compile_message(self, message: Message, node: int, path: str) -> int:
         """The number of a message that is read into the row ``node``, or only checked where that is SKIP."""
         if node == p.SKIP:
             if message.full_name in self.checked:
@@ -76,11 +76,11 @@ class _ProtobufReadCompiler:
             return {}
         return {self.shape.nodes[child].name: child for child in self.shape.nodes[node].children}
 
-    def _entry(self, field: MessageField, node: int, path: str) -> int:
+    def _compile_entry(self, field: MessageField, node: int, path: str) -> int:
         """The number of the message for a map's entry; its values are elements of the map's key and value nodes."""
         message = field.message_type
         if node == p.SKIP:
-            return self.message(message, p.SKIP, path)
+            return self.compile_message(message, p.SKIP, path)
         number = self.tables.reserve(path)
         key, value = self.shape.nodes[node].children
         fields = message.fields_by_name
@@ -111,7 +111,7 @@ class _ProtobufReadCompiler:
         rows = []
         for each in sorted(message.fields, key=lambda each: int(each.number)):
             inner = field_path(path, each.name)
-            row = self._field(each, columns[each.number], columns, inner)
+            row = self._compile_field(each, columns[each.number], columns, inner)
             row[p.BIT] = bits.get(each.number, 0)
             rows.append((inner, row))
         self.tables.set_message(number, rows, begin, mask, entry)
@@ -123,18 +123,18 @@ class _ProtobufReadCompiler:
             return bool(field.message_type) and any(each.is_required for each in field.message_type.fields)
         return bool(field.is_required)
 
-    def _field(self, field: MessageField, node: int, columns: dict[int, int], path: str) -> list[int]:
+    def _compile_field(self, field: MessageField, node: int, columns: dict[int, int], path: str) -> list[int]:
         child, inner, a, b = p.SKIP, p.UNKNOWN, 0, 0
         value = node
         if field.is_repeated and node != p.SKIP:
             child = self.shape.nodes[node].children[0]
             value = child
         if is_map(field):
-            inner = self._entry(field, node, path)
+            inner = self._compile_entry(field, node, path)
         elif field.message_type:
-            inner = self.message(field.message_type, value, path if value != p.SKIP else "")
+            inner = self.compile_message(field.message_type, value, path if value != p.SKIP else "")
         elif field.enum_type:
-            a, b = self._enum(field.enum_type), self._enum_column(value)
+            a, b = self._place_enum(field.enum_type), self._enum_column(value)
         elif field.type == _F.TYPE_STRING:
             unless_utf8 = p.LEFT_UNLESS_TEXT if value != p.SKIP else p.ANYTHING
             a = p.REFUSED_UNLESS_TEXT if must_be_utf8(field) else unless_utf8
@@ -154,7 +154,7 @@ class _ProtobufReadCompiler:
         root = self.shape.nodes[node].root
         return p.AS_TEXT if root == type_roots.STRING else _LARGEST.get(root, 2**31 - 1)
 
-    def _enum(self, enum: Any) -> int:
+    def _place_enum(self, enum: Any) -> int:
         if enum.full_name not in self.enums:
             names = sorted(first_names(enum).items())
             spans = [(self.tables.keep(name.encode()), len(name)) for _, name in (*names, (0, UNRECOGNIZED))]
