@@ -135,8 +135,8 @@ def unsupported(kind: pa.DataType) -> TypeError:
 
 
 def same_rows(left: Sequence[Column], left_rows: RowIndices, right: Sequence[Column], right_rows: RowIndices) -> Flags:
-    """For each pair of rows, whether all columns of ``left`` and ``right`` are equal. The types are those of the same
-    columns: only dictionaries and widths of offsets may differ."""
+    """For each pair of rows, whether all columns of ``left`` and ``right`` are equal. Columns that are compared have
+    the same type, except for dictionaries and widths of offsets."""
     same = np.ones(len(left_rows), np.bool_)
     if len(left_rows):
         for one, other in zip(left, right, strict=True):

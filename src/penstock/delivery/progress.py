@@ -1,4 +1,4 @@
-"""The records of published batches and of their owners, the same for every system that batches are committed to."""
+"""The records of published batches and of their owners, the same for every system to which batches are committed."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Dates, times and timestamps as text by all of Java's rules, one value at a time.
 
-The formatters are those of Flink's ``TimeFormats``. Java resolves the SQL and the zoned formats *smartly*: a day past
+The formatters are Flink's ``TimeFormats``. Java resolves the SQL and the zoned formats *smartly*: a day past
 the end of its month becomes the last day of the month, and ``24:00:00`` is midnight of the next day. ``ISO_LOCAL_DATE``
 and ``ISO_LOCAL_DATE_TIME`` are strict. A year has a sign if it has more than four digits.
 """

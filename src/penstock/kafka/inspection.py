@@ -98,7 +98,7 @@ def blind_spot(session: Session, prefix: str = "") -> str:
 class Holder:
     """A producer with an open transaction in a partition.
 
-    ``start_offset`` is that of the transaction's first record there, ``last_timestamp`` is the timestamp of the
+    ``start_offset`` is the offset of the transaction's first record there, ``last_timestamp`` is the timestamp of the
     producer's last record, in ms; both are -1 if the topic may not be read. ``transaction`` is the coordinator's view;
     without it the transaction is hanging: no coordinator will ever end it. ``transactional_id`` is empty if no
     coordinator knows the producer id.

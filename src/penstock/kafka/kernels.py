@@ -4,8 +4,8 @@ Nothing here allocates a Python object per record, holds the GIL or trusts its i
 compared with the remaining bytes before it is used. Callers always pass arrays of the same type (inputs read-only,
 outputs writable and contiguous), so every kernel is compiled once and then loaded from its cache.
 
-The format is that of "Record Batch" and "Record" in Kafka's documentation: varints are zigzag encoded, and a length of
--1 is null.
+The format is described under "Record Batch" and "Record" in Kafka's documentation: varints are zigzag encoded, and a
+length of -1 is null.
 """
 
 from __future__ import annotations

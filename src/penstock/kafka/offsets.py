@@ -141,7 +141,7 @@ def end_of_epochs(
 def check_truncation(session: Session, positions: Mapping[TopicPartition, LogOffset]) -> None:
     """Check that the records up to these positions are still in the logs (rule "truncated logs are noticed").
 
-    A position's epoch is that of the last record read; positions without one cannot be checked. Raises
+    A position's epoch is the epoch of the last record read; positions without one cannot be checked. Raises
     PossibleDataLossError, which names the first partition whose log was truncated below its position.
     """
     known = {tp: position.leader_epoch for tp, position in positions.items() if position.leader_epoch >= 0}

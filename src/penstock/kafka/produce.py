@@ -1,6 +1,6 @@
 """Producing encoded record batches: each is stamped with producer id, epoch and sequence, and several are under way.
 
-The rules are those of exactly-once delivery: one writer per partition, at most five unacknowledged batches per
+It keeps the rules of exactly-once delivery: one writer per partition, at most five unacknowledged batches per
 partition and one per partition and request (rule "one writer per partition"), errors handled by the table of
 :mod:`penstock.kafka.faults` (rule "each error has one action"), the protocol's version by the identity (rule "one
 protocol version per transaction").

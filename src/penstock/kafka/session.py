@@ -140,7 +140,7 @@ class Session:
         while True:
             try:
                 return step()
-            except RetriableError as error:  # a step of its own gave up
+            except RetriableError as error:  # a step with its own retries gave up
                 raise RetriableError(f"{label}: {error}") from error.__cause__
             except KafkaFault as raised:
                 if not raised.fault.action.retriable:

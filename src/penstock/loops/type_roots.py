@@ -1,4 +1,4 @@
-"""Type roots: the numbers by which compiled loops distinguish types."""
+"""Type roots: compiled loops tell types apart by these numbers."""
 
 from __future__ import annotations
 

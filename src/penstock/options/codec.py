@@ -16,8 +16,8 @@ from penstock.options.patterns import java_pattern
 class Codec:
     """A pair of functions: ``parse`` from text to value, and ``show`` from value to text.
 
-    ``parse`` raises ValueError with what it expected. ``values`` are the accepted texts, if there are only a few.
-    ``quoted`` is false if errors must not show the text, because part of it may be secret.
+    ``parse`` raises ValueError, which says what it expected. ``values`` are the accepted texts, if there are only a
+    few. ``quoted`` is false if errors must not show the text, because part of it may be secret.
     """
 
     name: str

@@ -259,7 +259,7 @@ class Property:
     secret: bool = False
 
     def read(self, text: str) -> Any:
-        """The value of ``text``. Raises ValueError with what was expected."""
+        """The value of ``text``. Raises ValueError, which says what was expected."""
         return self.codec.read(text, secret=self.secret)
 
 

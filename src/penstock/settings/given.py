@@ -74,9 +74,9 @@ class GivenSettings:
     _written: dict[str, str] = field(default_factory=dict)
 
     def put(self, key: str, text: str, place: str, *, at: str = "", shown: str | None = None) -> None:
-        """Add a setting. ``place`` is that of its text, ``at`` that of its key if it differs. Errors quote ``shown``,
-        the text before variables were replaced, since their values may be secret. Raises OptionsError for an unknown
-        key, and for a text that cannot be read."""
+        """Add a setting. ``place`` says where its text is, ``at`` where its key is, if that differs. Errors quote
+        ``shown``, the text before variables were replaced, since their values may be secret. Raises OptionsError for an
+        unknown key, and for a text that cannot be read."""
         self._check_known(key, at or place)
         ignored = None if key in KEYS else ignored_key(key)  # a family may have a key with effect
         try:

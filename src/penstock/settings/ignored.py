@@ -127,7 +127,7 @@ _KEYS: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
             "-1",
         ),
     },
-    "State is kept in files of the checkpoint, each with what batches have changed.": {
+    "State is kept in files of the checkpoint, each with the changes of some batches.": {
         "state.backend.type": ("Where operators keep their state.", "hashmap"),
         "state.changelog.enabled": ("Whether changes of state are logged between checkpoints.", "false"),
         "state.changelog.*": ("How changes of state are logged.", "(none)"),
@@ -198,7 +198,7 @@ _KEYS: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
         "sink.committer.retries": ("How often a sink tries to commit.", "10"),
         "source.reader.*": ("Queues of sources.", "(none)"),
     },
-    "The tables of a job are those of its file.": {
+    "A job has the tables of its file.": {
         "table.catalog-modification.listeners": ("Classes that are notified of changes of catalogs.", "(none)"),
         "table.catalog-store.*": ("Where catalogs are kept.", "(none)"),
         "table.rtas-ctas.atomicity-enabled": ("Whether CREATE TABLE AS makes a table and its rows at once.", "false"),
@@ -252,7 +252,7 @@ _FORMER = {
 def _declare_ignored(
     here: str, meaning: str, default: str, codec: Codec | None = None, fulfilled: tuple[Any, ...] = ()
 ) -> Ignored:
-    """A key, whose type is that of its default unless it is given."""
+    """A key, which has the type of its default unless another is given."""
     if codec is None:
         types = {"(true|false)": BOOLEAN, r"-?\d+": INTEGER, r"\d+ (ms|s|min)": DURATION}
         codec = next((each for pattern, each in types.items() if re.fullmatch(pattern, default)), TEXT)

@@ -83,7 +83,7 @@ class ExponentialDelay(OptionSet):
         "backoff-multiplier",
         restrict(_DOUBLE, lambda value: 1 < value < float("inf"), "a number greater than 1"),
         default=1.5,
-        doc="The factor by which each pause is longer than the one before.",
+        doc="The factor from one pause to the next.",
         example="2",
     )
     reset_backoff_threshold: timedelta = opt(
@@ -97,7 +97,7 @@ class ExponentialDelay(OptionSet):
         "jitter-factor",
         restrict(_DOUBLE, lambda value: 0 <= value <= 1, "a number from 0 to 1"),
         default=0.1,
-        doc="The fraction of a pause by which it is changed at random, so that jobs do not restart together.",
+        doc="The fraction of a pause that is added or taken away at random, so that jobs do not restart together.",
         example="0",
     )
     attempts_before_reset_backoff: int | None = opt(

@@ -65,7 +65,7 @@ _EITHER = "JKS (the default), PKCS12 or PEM. The file shows whether it is JKS or
 
 @dataclass(frozen=True, kw_only=True)
 class Tls:
-    """The properties ``ssl.*``. Field names are those of the properties without ``ssl.``, with ``_`` for ``.``."""
+    """The properties ``ssl.*``. Fields are named as the properties, without ``ssl.`` and with ``_`` for ``.``."""
 
     truststore_type: str = prop(_TYPE, f"Format of the truststore: {_EITHER}", "JKS")
     truststore_location: str | None = prop(

@@ -32,7 +32,7 @@ def normalize_folder(path: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class FilesystemSpec(AnySettings):
-    """A table of ``schema`` in files. ``format`` is that of their lines; None for Parquet. ``partitions`` are the
+    """A table of ``schema`` in files. ``format`` is the format of their lines, None for Parquet. ``partitions`` are the
     columns that name folders, and ``metadata`` those that say which file a row is from, each with its key; they are not
     in the files."""
 

@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from penstock.options import Properties
 
-#: Parameters of a URL: libpq's names and those of the JDBC driver, with libpq's name for each.
+#: Parameters of a URL: libpq's names and the JDBC driver's, with libpq's name for each.
 PARAMETERS = {
     **{name: name for name in ("application_name", "connect_timeout", "password", "user")},
     **{name: name for name in ("sslcert", "sslkey", "sslmode", "sslrootcert")},
@@ -65,7 +65,7 @@ class Address:
 
 
 def parse_address(url: str, username: str | None = None, password: str | None = None) -> Address:
-    """The address of a URL, in libpq's form or in that of the JDBC driver.
+    """The address of a URL, in libpq's form or in the JDBC driver's.
 
     Raises ValueError with the expected form. It never quotes the URL, which may hold a password.
     """

@@ -81,7 +81,7 @@ class TableColumn:
     type.
 
     ``generated``: the database makes its values and accepts none. ``defaulted``: it may be left out. ``enum``: its type
-    is an enumeration. ``collation`` is that of its texts, quoted; ``exact``: only equal texts are equal by it.
+    is an enumeration. ``collation`` is the collation of its texts, quoted; ``exact``: only equal texts are equal by it.
     """
 
     name: str
@@ -95,7 +95,7 @@ class TableColumn:
 
     @property
     def compared(self) -> str:
-        """The type by which its values are compared: a text without a length, to which a cast would cut it."""
+        """The type as which its values are compared: a text without a length, to which a cast would cut it."""
         found = None if self.enum else _TYPE.fullmatch(self.type)
         if found is None or found["name"] not in _TEXTS:
             return self.type

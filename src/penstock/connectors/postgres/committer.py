@@ -125,7 +125,7 @@ class PostgresCommitter(Committer):
             return {**now, **dict.fromkeys(self._names, next(iter(kept.values()), present))}
 
         document = f"postgres-{digest(identity)}"
-        # The table comes before the document: of two copies that start at once, the later one finds that of the other.
+        # The table comes before the document: of two copies that start at once, the later one finds the other's.
         wanted: str = change(checkpoint.revise(document, lambda now: now))[self._names[0]]
         with self._database.transaction() as transaction:
             ProgressTable(wanted).create(transaction)

@@ -80,7 +80,8 @@ class RowsSource(Source):
         self._check_unchanged(context)
 
     def _check_unchanged(self, context: JobContext) -> None:
-        """Raises CheckpointError unless the rows are those of the job's first start, to which its positions refer."""
+        """Raises CheckpointError unless the rows are the same as at the job's first start, to which its positions
+        refer."""
         digest = hashlib.sha256(self._scan.data).hexdigest()
         there = context.checkpoint.read(f"source-{self._ordinal}") or {}
         former = there.get("values", digest)  # as a former version wrote it

@@ -1,6 +1,6 @@
 """Avro's JSON encoding to the binary one and back, one message at a time in Python.
 
-The rules are those of Java's ``JsonDecoder`` and ``JsonEncoder``; see :mod:`penstock.formats.avro.json_values`.
+The rules come from Java's ``JsonDecoder`` and ``JsonEncoder``; see :mod:`penstock.formats.avro.json_values`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """JSON values, of messages and of a schema's defaults, in Avro's binary encoding.
 
-The rules for messages are those of Java's ``JsonDecoder``. A value of a union is null or an object with one field,
+The rules for messages come from Java's ``JsonDecoder``. A value of a union is null or an object with one field,
 which is named after the value's type. Bytes are a string of the characters 0 to 255. A fraction is cut off where a
 whole number is expected. Every field must be present. NaN and the infinities are strings.
 """

@@ -56,7 +56,7 @@ _WHOLE = {
     "int": (type_roots.TINYINT, type_roots.SMALLINT, type_roots.INT, type_roots.BIGINT),
     "long": (type_roots.BIGINT,),
 }
-#: From the unit of a timestamp, milliseconds where none is given, to that of the columns.
+#: From the unit of a timestamp, milliseconds where none is given, to the unit of the columns.
 _TO_MICROS = {
     "": (p.SCALE_UP, 1000),
     "millis": (p.SCALE_UP, 1000),

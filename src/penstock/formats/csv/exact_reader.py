@@ -1,6 +1,6 @@
 """Reads one line at a time by all of Flink's rules. The compiled loop must agree with it.
 
-The rules are those of Flink's ``CsvToRowDataConverters``. An empty cell is NULL unless its column is a string, bytes,
+The rules come from Flink's ``CsvToRowDataConverters``. An empty cell is NULL unless its column is a string, bytes,
 an ARRAY or a ROW: a NULL that was written without ``null-literal`` is read as NULL.
 """
 

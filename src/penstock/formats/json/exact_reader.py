@@ -1,6 +1,6 @@
 """Reads one record at a time by all of Flink's rules. The compiled loop must agree with it.
 
-The rules are those of Flink's ``JsonParserToRowDataConverters`` (the streaming parser) and of its tree parser. When
+The rules come from Flink's ``JsonParserToRowDataConverters`` (the streaming parser) and from its tree parser. When
 Flink's streaming parser ignores a value of the wrong shape, it may lose its position in the message. This reader reads
 NULL and continues after the value.
 """

@@ -1,4 +1,4 @@
-"""The names of the Java classes that protoc generates for messages, by which Flink's tables refer to messages."""
+"""The names of the Java classes that protoc generates for messages: Flink's tables name messages by their classes."""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ class ChangeBuffer:
 
 @dataclass
 class _Held:
-    """Changes of a topic, the number of their rows, and that of the keys when they were last counted."""
+    """Changes of a topic, the number of their rows, and the number of keys when they were last counted."""
 
     parts: list[KeyedChanges] = field(default_factory=list)
     rows: int = 0

@@ -348,8 +348,8 @@ def _kinds(hidden: pa.RecordBatch) -> _Kinds:
 
 @contextmanager
 def _locate_errors(topic: str | Callable[[int], str], hidden: pa.RecordBatch) -> Iterator[None]:
-    """Raises the RecordErrors of rows with the partition's number and the offset of the row. ``topic`` is that of all
-    rows, or gives that of a row by its number."""
+    """Raises the RecordErrors of rows with the partition's number and the offset of the row. ``topic`` is the topic of
+    all rows, or gives the topic of a row by its number."""
     try:
         yield
     except RecordTooLargeError as error:

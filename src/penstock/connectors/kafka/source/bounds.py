@@ -46,7 +46,7 @@ def resolve_start(
 ) -> Positions:
     """Where reading starts: one position for each partition that exists now.
 
-    The order is that of Flink's documentation: ``start_time`` (``penstock run --start-time``, ms since 1970), then the
+    The order follows Flink's documentation: ``start_time`` (``penstock run --start-time``, ms since 1970), then the
     start option, then the group's offsets, then ``auto.offset.reset``; a partition without a position is an error. A
     table that upserts is read from its beginning, whatever the ``start_time``. ``warn`` gets a message about that, and
     about each offset that the group committed in a former topic of the same name. ``note_group`` gets the group's

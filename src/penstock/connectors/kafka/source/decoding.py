@@ -49,7 +49,7 @@ class RowReader:
         wanted = [column.key.removeprefix(OF_VALUE) for column in scan.value_metadata]
         #: The metadata that names a message's table, for formats that have it.
         self._table_keys = found.table_keys if scan.table_id and isinstance(found, TableFormat) else ()
-        #: The metadata that the value's format reads: that of the table's columns, and that which names the table.
+        #: The metadata that the value's format reads: for the table's columns, and for the name of the table.
         self._keys = [*wanted, *(key for key in self._table_keys if key not in wanted)]
         if isinstance(found, ChangeFormat):
             self._value = found.decoder(schema, options, self._keys)
@@ -132,7 +132,7 @@ class RowReader:
     def _merge_value_columns(
         self, keys: Mapping[str, pa.Array], values: Mapping[str, pa.Array], value: Decoded, value_at: _Index
     ) -> Mapping[str, pa.Array]:
-        """The columns of the value, in deletions with those of the key where both have them."""
+        """The columns of the value; in deletions, columns that both have come from the key."""
         if not self._scan.upserts:
             return values
         deletes = pa.array(_kinds(value, value_at) == RowKind.DELETE)

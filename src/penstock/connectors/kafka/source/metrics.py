@@ -94,7 +94,7 @@ class SourceMetrics:
         return value(self._last) if self._last.fetches else None
 
     def _register(self, tp: TopicPartition) -> None:
-        """Gauges of a partition: those of the source, and the older names of Flink's former consumer."""
+        """Gauges of a partition, under the source's names and the older ones of Flink's former consumer."""
         names = (
             (self._reader, "currentOffset", "committedOffset"),
             (self._operator.add_group("KafkaConsumer"), "current-offsets", "committed-offsets"),

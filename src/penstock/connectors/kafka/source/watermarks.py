@@ -41,7 +41,8 @@ class Measure:
         self.reached: dict[TopicPartition, int] = {}
 
     def note(self, tp: TopicPartition, timestamps: NDArray[np.int64], rows: pa.RecordBatch) -> None:
-        """Take rows of ``tp`` into account. ``timestamps`` are those of their records, in ms, negative for none."""
+        """Take rows of ``tp`` into account. ``timestamps`` are the timestamps of their records, in ms, negative for
+        none."""
         if self._watermark.lag is None or not rows.num_rows:
             return
         if self._watermark.column:

@@ -44,7 +44,7 @@ class KafkaRuntime:
         start_checks.check_scan(_with_login(spec, context.settings), ordinal, context)
 
     def check_sinks(self, outputs: Sequence[Output], context: StartContext) -> None:
-        """Check the topics, and the options against those of the cluster."""
+        """Check the topics, and the options against the cluster's."""
         for output in outputs:
             start_checks.check_sink(_with_login(output.spec, context.settings), context)
 

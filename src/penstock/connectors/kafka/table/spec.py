@@ -57,7 +57,7 @@ class KafkaTableSpec(Generic[_Options]):
 
     @property
     def upsert_keys(self) -> tuple[str, ...]:
-        """The columns by which rows are replaced and deleted; none unless the table ``upserts``."""
+        """The columns whose values say which row is replaced or deleted; none unless the table ``upserts``."""
         return self.key_columns if self.upserts else ()
 
     @property
