@@ -447,7 +447,7 @@ class TestHanging:
         assert restricted.held() == []
         assert restricted.readable()[0] == RECORDS + 1
         again = txn("abort", "--hanging", f"{restricted.out}-0", *restricted.options())
-        assert (again.status, again.out) == (0, f"Nothing hangs in topic '{restricted.out}', partition 0\n")
+        assert (again.status, again.out) == (0, f"No hanging transactions in topic '{restricted.out}', partition 0\n")
         with pytest.raises(KafkaError, match="has no hanging transaction there that begins at offset 0"):
             abort_hanging(restricted.session, held, holder)
 
@@ -457,7 +457,7 @@ class TestHanging:
         with pytest.raises(KafkaError, match="has no hanging transaction there"):
             abort_hanging(restricted.session, held, held.holders[0])
         shown = txn("abort", "--hanging", f"{restricted.out}-0", "--yes", *restricted.options())
-        assert shown.out == f"Nothing hangs in topic '{restricted.out}', partition 0\n"
+        assert shown.out == f"No hanging transactions in topic '{restricted.out}', partition 0\n"
         assert restricted.states() == {"query": "Ongoing"}
 
     def test_who_cannot_see_every_id_cannot_tell_what_hangs(

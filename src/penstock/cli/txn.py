@@ -272,7 +272,7 @@ def _abort_ids(session: Session, args: argparse.Namespace) -> int:
     print(
         "Aborting takes an id over: whoever still uses it is fenced and ends with an error. What its transaction wrote"
     )
-    print("is not published; a penstock query does the batch again when it is next started.")
+    print("is not published; a penstock query runs the batch again when it is next started.")
     if not _ask(args, f"Abort {count(len(doomed), 'transaction')}?"):
         return 1
     for each in doomed:
@@ -303,7 +303,7 @@ def _abort_hanging(session: Session, args: argparse.Namespace) -> int:
     hanging = {(each.topic, each.partition) for each, _ in doomed}
     for topic, partition in tps:
         if (topic, partition) not in hanging:
-            print(f"Nothing hangs in topic '{topic}', partition {partition}")
+            print(f"No hanging transactions in topic '{topic}', partition {partition}")
     if not doomed:
         return 0
     print(format_table(_HELD_TITLES, _held_back_rows(found, doubt)))

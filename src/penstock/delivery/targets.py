@@ -101,8 +101,8 @@ def _find_state_before(batch: Batch, statuses: Mapping[int, CommitStatus], opera
     if found is None:
         raise CheckpointError(
             f"the state before batch {batch.id} is not known: no exactly-once table of the job has progress of batch "
-            f"{batch.id - 1}, since none was exactly-once then, or progress is lost; --adopt-progress cannot replace "
-            "it. Make a savepoint of the checkpoint, which has the state, and start the job from that with a new one"
+            f"{batch.id - 1}, because none was exactly-once then, or progress is lost; --adopt-progress cannot replace "
+            "it. Make a savepoint of the checkpoint, which has the state, and start the job from it with a new checkpoint"
         )
     return found
 

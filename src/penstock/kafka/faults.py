@@ -32,7 +32,7 @@ class Action(Enum):
     RETRY = "wait and send the same again, with the same sequence"
     REFRESH = "as RETRY, after asking who leads the partition now"
     COORDINATOR = "as RETRY, after asking who coordinates the group or transaction now"
-    ABORT = "abort the transaction and redo the batch"
+    ABORT = "abort the transaction and retry the batch"
     OUTCOME = "find out first whether the transaction was committed"
     DENIED = "a right is missing: stop"
     REFUSED = "the login or the certificate is not accepted: stop"

@@ -123,7 +123,7 @@ _KEYS: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
         "execution.state-recovery.approximate-local-recovery": ("Whether single tasks may restart.", "false"),
         "execution.state-recovery.from-local": ("Whether tasks restart from copies of their state.", "false"),
         "execution.state-recovery.without-channel-state.checkpoint-id": (
-            "The checkpoint from which records on their way are left out.",
+            "The checkpoint from which records in flight are left out.",
             "-1",
         ),
     },
@@ -139,7 +139,7 @@ _KEYS: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
         "table.exec.mini-batch.enabled": ("Whether operators see rows in small batches.", "false"),
         "table.exec.mini-batch.size": ("Most rows of a small batch.", "-1"),
     },
-    "Tasks are cut by volume in each batch.": {
+    "Each batch is divided into tasks by volume.": {
         "parallelism.max": ("Most parallel instances of an operator.", "(none)"),
         "pipeline.jobvertex-parallelism-overrides": ("Parallel instances of single operators.", "(none)"),
         "pipeline.max-parallelism": ("Most parallel instances of an operator.", "-1"),

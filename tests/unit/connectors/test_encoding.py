@@ -256,7 +256,7 @@ def test_a_row_for_which_a_class_of_ones_own_chooses_nothing_is_named(name, reas
 def test_a_class_of_ones_own_that_cannot_be_made_in_a_task_is_named():
     sink = by_name().sink
     unknown = replace(sink, options=replace(sink.options, partitioner="not.there.Partitioner"))
-    with pytest.raises(RecordError, match=r"'not.there.Partitioner' cannot be made in a task.*PYTHONPATH"):
+    with pytest.raises(RecordError, match=r"'not.there.Partitioner' cannot be created in a task.*PYTHONPATH"):
         RowEncoder(unknown, ClientConfig.from_properties(dict(sink.client), "t"), lambda _: 1, {}, Task(0, 1))
 
 

@@ -284,7 +284,7 @@ def test_texts_are_cast_to_what_else_is_written_as_text():
 def test_a_name_means_the_same_in_lower_case_unless_it_is_there_as_written():
     found = [TableColumn("orderid", "bigint"), TableColumn("Kind", "text")]
     assert match_columns("t", parse_columns("Kind STRING, orderId BIGINT"), found).names == ("Kind", "orderid")
-    with pytest.raises(SchemaError, match="as another column is"):
+    with pytest.raises(SchemaError, match="and so is another column"):
         match_columns("t", parse_columns("orderid BIGINT, orderId BIGINT"), found)
 
 

@@ -95,7 +95,7 @@ class _Reading:
             full = f"fields.{key}"
             hint = hint.replace("'", "'fields.", 1) if hint else "name a column and an option that its type has"
             self.problems.append(
-                Problem("there is no such option of a column", full, self.table.origin.locate(full), hint)
+                Problem("the column has no such option", full, self.table.origin.locate(full), hint)
             )
 
     # --- options ---------------------------------------------------------------------------------------------
@@ -159,7 +159,7 @@ class _Reading:
         given = self._read_number(path, "length")
         length = usual if given is None else int(given)
         if isinstance(data_type, StringType | BinaryType) and data_type.fixed and length != most:
-            self._add_problem(path, "length", f"{data_type.text()} has always the length {most}", "leave it out")
+            self._add_problem(path, "length", f"{data_type.text()} always has the length {most}", "leave it out")
         elif not 0 < length <= min(most, _MOST_LENGTH):
             self._add_problem(path, "length", f"expected a length from 1 to {min(most, _MOST_LENGTH)}, not {length}")
         return length
@@ -174,7 +174,7 @@ class _Reading:
             self._add_problem(path, "var-len", str(error))
             return False
         if varied and data_type.fixed:
-            self._add_problem(path, "var-len", f"{data_type.text()} has always the length {data_type.length}")
+            self._add_problem(path, "var-len", f"{data_type.text()} always has the length {data_type.length}")
         return varied
 
     def _read_past(self, path: str, data_type: DataType) -> int:

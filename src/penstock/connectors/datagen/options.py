@@ -10,7 +10,7 @@ from penstock.options import MAP, Codec, OptionSet, number, opt
 def _parse_whole(text: str) -> int:
     value = int(text) if text.strip().isdecimal() else 0
     if not 1 <= value < 2**63:
-        raise ValueError("expected a number of rows from 1")
+        raise ValueError("expected 1 or more rows")
     return value
 
 

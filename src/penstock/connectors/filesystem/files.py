@@ -350,7 +350,7 @@ def _check_lines(messages: pa.Array, table: str, format: str) -> None:
     if at >= 0:
         empty = not messages[at].as_buffer().size
         reason = (
-            "it is an empty line, which nobody reads" if empty else "it has a line feed, where a reader ends the row"
+            "it is an empty line, which readers skip" if empty else "it has a line feed, where a reader ends the row"
         )
         hint = "set 'csv.null-literal'" if empty else "use 'format' = 'json' or 'parquet'"
         raise RecordError(f"table '{table}': a row cannot be a line of a file: {reason}", format=format, hint=hint)

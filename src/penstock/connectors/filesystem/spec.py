@@ -91,7 +91,7 @@ class FilesystemSinkSpec(FilesystemSpec):
         """INSERT OVERWRITE on a stream, as in Flink."""
         if not self.overwrite or settings.batch:
             return ()
-        reason = "INSERT OVERWRITE needs batch mode: a stream has no end at which the files before could go"
+        reason = "INSERT OVERWRITE needs batch mode: a stream has no end at which earlier files could be deleted"
         hint = "set 'execution.runtime-mode' to 'BATCH', or write INSERT INTO"
         return (Problem(reason, where=f"table '{self.table}'", hint=hint),)
 
@@ -107,4 +107,4 @@ class FilesystemSinkSpec(FilesystemSpec):
 
     def describe(self) -> str:
         """A human-readable description."""
-        return self._describe_side("sink") + ("\n  overwrites: the files before" if self.overwrite else "")
+        return self._describe_side("sink") + ("\n  overwrites: earlier files" if self.overwrite else "")

@@ -149,7 +149,7 @@ def match_columns(table: str, schema: RowType, found: Sequence[TableColumn], key
             problems.append(Problem("the table has no column of this name", field.name, table, hint))
             continue
         if column in matched:
-            problems.append(Problem(f"is written to '{column.name}', as another column is", field.name, table))
+            problems.append(Problem(f"is written to '{column.name}', and so is another column", field.name, table))
         matched.append(column)
         casts.append(column.type if _is_cast(field.type, column) else "")
         problems += (Problem(reason, field.name, table, hint) for reason, hint in _find_misfits(field.type, column))

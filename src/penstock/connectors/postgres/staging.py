@@ -191,8 +191,8 @@ class CopyingWriter(Writer):
         before, now = (rows.schema.metadata or {}).get(_COLUMNS, b"").decode(), stage.branch.schema.text()
         if before not in ("", now):  # a former version did not tell them
             raise CheckpointError(
-                f"table '{stage.branch.table}': rows of a batch that another table of the job has were kept for it as "
-                f"{before}, and it is {now} now: the job's definition has changed since. {FINISH_BATCH}"
+                f"table '{stage.branch.table}': its rows of a batch that another table of the job has were kept as "
+                f"{before}, and the table is {now} now: the job's definition has changed since. {FINISH_BATCH}"
             )
         names, count = stage.branch.schema.names, len(stage.branch.schema.names)
         values = pa.RecordBatch.from_arrays(rows.columns[:count], names=list(names))

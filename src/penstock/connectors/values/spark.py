@@ -87,8 +87,8 @@ class RowsSource(Source):
         former = there.get("values", digest)  # as a former version wrote it
         if there.get("source", {}).get("rows", former) != digest:
             raise CheckpointError(
-                f"the checkpoint '{context.checkpoint.location}' was made with other rows than those of table "
-                f"'{self._scan.table}'; register the former rows, or name another checkpoint directory"
+                f"the checkpoint '{context.checkpoint.location}' was made with other rows than table "
+                f"'{self._scan.table}' has now; register the former rows, or name another checkpoint directory"
             )
         known = source_document(context, self._ordinal, self._scan.table, {"rows": digest}, dict, former="values")
         self._start = int(known.get("start", {"row": 0})["row"])

@@ -59,7 +59,7 @@ class RowPartitions:
             self._chooser: Partitioner = made
         except Exception as error:  # the class is the user's
             hint = "tasks import it too: install its module, or name its folder in PYTHONPATH"
-            raise RecordError(f"the partitioner '{path}' cannot be made in a task: {error}", hint=hint) from error
+            raise RecordError(f"the partitioner '{path}' cannot be created in a task: {error}", hint=hint) from error
 
     def choose_partitions(
         self,

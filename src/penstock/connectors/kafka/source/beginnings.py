@@ -88,7 +88,7 @@ def warn_about_foreign_start(scan: KafkaScanSpec, group: GroupOffsets, own: Comm
     return (
         f"table '{scan.table}' starts where {others} left off, by the offsets of group '{scan.group_id}': records "
         "before them are not read. If you do not mean that, set 'scan.startup.mode' to earliest-offset or "
-        "latest-offset, or 'properties.group.id' to a group of this job's own, and start with a new checkpoint "
+        "latest-offset, or 'properties.group.id' to a group of this job only, and start with a new checkpoint "
         "directory"
     )
 

@@ -51,7 +51,7 @@ class UpsertResolution(Resolution):
     def _check_unknown_options(self) -> None:
         super()._check_unknown_options()
         if not self.table.primary_key:
-            reason = "is required: its columns are a message's key, by which rows are replaced and deleted"
+            reason = "is required: its columns are a message's key, which says which row is replaced or deleted"
             yaml = self.table.surface is Surface.YAML
             add = "add PRIMARY KEY (..) NOT ENFORCED to the columns"
             self.problem(reason, _PRIMARY_KEY, "name the columns in a transform: 'primary-keys: id'" if yaml else add)
@@ -78,6 +78,6 @@ class UpsertResolution(Resolution):
         key = column.key or column.name
         if key.startswith("__raw_"):
             reason = f"metadata '{key}' cannot be written: the formats make a message's key and value"
-            self._column_problem(column.name, reason, "declare the column VIRTUAL")
+            self._add_column_problem(column.name, reason, "declare the column VIRTUAL")
             return None
         return super()._resolve_writable(column, options)
