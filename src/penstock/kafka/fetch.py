@@ -118,8 +118,8 @@ class _Reading:
 
 @dataclass
 class FetchCounts:
-    """The answers to a fetcher's requests: their number, the milliseconds until they came and those by which the
-    brokers delayed them (quotas), in all and the most, and the most bytes of records in one."""
+    """The answers to a fetcher's requests: their number, the milliseconds until they came, and the milliseconds that
+    the brokers delayed them (quotas), in total and at most, and the most bytes of records in one."""
 
     answers: int = 0
     latency: float = 0

@@ -35,7 +35,7 @@ class Leaders:
         self._latest: dict[tuple[UUID, int], tuple[int, int]] = {}  # epoch and leader
 
     def note_epochs(self, topic_id: UUID, epochs: Mapping[int, int]) -> bool:
-        """Note that partitions were read in these epochs, of any leader. Whether some of the epochs are new."""
+        """Note that partitions were read in these epochs, of any leader. Returns whether some of the epochs are new."""
         new = {
             (topic_id, partition): (epoch, -1)
             for partition, epoch in epochs.items()

@@ -132,8 +132,8 @@ def _retake(
     since: ProducerIdentity | None,
     deadline: Deadline | None,
 ) -> ProgressRead:
-    """Take the id over again after a transaction without a definite end, unless it has another owner by now. Gives the
-    progress after that, which is definite. For ``since`` see :func:`_find_winner`.
+    """Take the id over again after a transaction without a definite end, unless it has another owner by now. Returns
+    the progress after that, which is definite. For ``since`` see :func:`_find_winner`.
 
     The client's state stays unknown, except after FencedError, which names the winner. The winner is not disturbed,
     unless it takes the id over at the same moment.

@@ -32,7 +32,7 @@ from penstock.kafka.session import TRANSACTION, Session
 from penstock.kafka.wire import Node
 
 _WINDOW = 5
-#: So many bytes wait for more, or for the flush: a request to a broker has what is there for all of its partitions.
+#: This many bytes wait for more, or for the flush: a request to a broker has what is there for all of its partitions.
 _WAITING_BYTES = 64 << 10
 _SEQUENCES = 2**31
 _OUT_OF_ORDER, _UNKNOWN_PRODUCER, _NOT_ATTEMPTED = 45, 59, 55
@@ -80,9 +80,9 @@ def next_sequence(sequence: int, records: int) -> int:
 
 @dataclass
 class SendCounts:
-    """The requests of a producer: their number, the milliseconds until the answers came and those by which the brokers
-    delayed them (quotas), in all and the most. The batches that were acknowledged, with their records and bytes and
-    the bytes of the largest, and the records that were sent again."""
+    """The requests of a producer: their number, the milliseconds until the answers came, and the milliseconds that the
+    brokers delayed them (quotas), in total and at most. The batches that were acknowledged, with their records and
+    bytes and the bytes of the largest, and the records that were sent again."""
 
     requests: int = 0
     latency: float = 0
@@ -195,7 +195,7 @@ class Producer:
 
     It gives up, with AbortableError, when it waits and ``abandoned`` says that the result is not wanted any more.
 
-    Errors: AbortableError if the transaction must be aborted and the batch redone, RetriableError after
+    Errors: AbortableError if the transaction must be aborted and the batch retried, RetriableError after
     ``delivery.timeout.ms``, AuthorizationError, or KafkaError if the write cannot succeed. After an error the producer
     cannot be used any more; close it.
     """
@@ -418,7 +418,7 @@ class Producer:
 
         A broker that does not know our producer id accepts any sequence as the first. If a leader under election
         refuses the first batch and accepts the second, the first one would come after it. (In a transaction that is a
-        gap in the sequences, and the batch is redone.)
+        gap in the sequences, and the batch is retried.)
         """
         return 1 if self._lease and lane.tp not in self._lease.begun else self._window
 

@@ -25,7 +25,8 @@ _DAY_MICROS = 86_400_000_000
 
 @dataclass(frozen=True)
 class Generator:
-    """How the values of a column, or of a part of it, are made. ``path`` names it: equal columns have other values.
+    """How the values of a column, or of a part of it, are made. ``path`` names it: columns with equal options have
+    different values.
 
     With ``start`` the values are a sequence. Other numbers are from ``low`` to ``high``, for decimals in units of their
     last digit. ``parts`` are the fields of a ROW, the element of an ARRAY, the key and the value of a MAP.

@@ -22,7 +22,7 @@ class FilesystemConnector:
     """Tables in the files of a folder. Reading ends with the last of the files that are there when the job starts for
     the first time; hidden files, whose names begin with `.` or `_`, are left out. Each batch writes its own files,
     which appear when the batch is complete; a batch that is published again replaces its files. INSERT OVERWRITE, in
-    batch mode, lets all other files go, or, of a table with partitions, those of the folders that it writes to."""
+    batch mode, deletes all other files; in a table with partitions, only in the folders that it writes to."""
 
     identifier = "filesystem"
     options: Mapping[str, type[OptionSet]] = {"Source": FilesystemOptions, "Sink": FilesystemOptions}

@@ -141,8 +141,8 @@ def read(scan: FilesystemScanSpec, file: File) -> Iterator[tuple[pa.RecordBatch,
 def _drop_incomplete(
     batch: pa.RecordBatch, numbers: NDArray[np.int64], not_null: NotNull, scan: FilesystemScanSpec, file: File
 ) -> tuple[pa.RecordBatch, NDArray[np.int64]]:
-    """Rows of a file without those that lack a value which they must have, and their numbers. Raises RecordError for
-    the first of these unless the user ignores them."""
+    """Rows of a file, without the ones that lack a required value, and their numbers. Raises RecordError for the first
+    such row unless the user ignores them."""
     missing = not_null.missing(dict(zip(batch.schema.names, batch.columns, strict=True)))
     if not missing:
         return batch, numbers
@@ -193,7 +193,8 @@ def _read_parquet(
 
 
 def _cast(column: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """A column of a file in the type of the table's. Digits of a second beyond microseconds are truncated."""
+    """A column of a file, cast to the type of the table's column. Digits of a second beyond microseconds are
+    truncated."""
     if pa.types.is_timestamp(wanted) and pa.types.is_timestamp(column.type) and column.type.unit == "ns":
         nanos = column.cast(pa.timestamp("ns")).view(pa.int64())
         down = pc.subtract(nanos, pc.if_else(pc.less(nanos, 0), 999, 0))
@@ -259,8 +260,7 @@ def _split(text: NDArray[np.uint8]) -> pa.BinaryArray:
 
 
 class Files:
-    """The files of one task: the one of that ``name``, or one in each folder of a partition; without rows there is
-    none.
+    """The files of one task, called ``name``: one file, or one in each partition's folder; none without rows.
 
     All methods raise RecordError for a row that cannot be encoded, and ExecutionError if a file cannot be written.
     """
@@ -376,8 +376,8 @@ def hidden_name(prefix: str, run: str, task: int, attempt: str, format: str) -> 
 
 
 def publish(sink: FilesystemSinkSpec, prefix: str, hidden: Sequence[str]) -> None:
-    """Let the files of a batch appear, and delete those that other attempts at it have written. The names of all begin
-    with ``prefix``, those that are ``hidden`` behind a dot, each by its path.
+    """Make the files of a batch visible, and delete those that other attempts at it have written. The names of all
+    begin with ``prefix``, those that are ``hidden`` behind a dot, each by its path.
 
     Another run may publish the batch meanwhile. Other runs' files are deleted only when all own files have appeared, so
     one of the two runs has all of its files there in the end. A run whose hidden files are gone was too late: it
@@ -398,9 +398,9 @@ def publish(sink: FilesystemSinkSpec, prefix: str, hidden: Sequence[str]) -> Non
 
 
 def overwrite(sink: FilesystemSinkSpec, prefixes: Sequence[str], written: Collection[str]) -> None:
-    """Delete the files that were in the table before; of a table with partitions, those of the folders to which files
-    are ``written``, which have hidden names here. Files whose names begin with one of the ``prefixes`` are those of the
-    batch, of whatever run, and stay. Raises ExecutionError."""
+    """Delete the files that were in the table before; in a table with partitions, only in the folders to which files
+    are ``written`` (by their hidden names). Files whose names begin with one of the ``prefixes`` belong to the batch,
+    whichever run wrote them, and stay. Raises ExecutionError."""
     folder = Folder.from_path(sink.options.path)
     within = {PurePosixPath(each).parent for each in written} if sink.partitions is not None else {PurePosixPath()}
     try:
@@ -420,7 +420,7 @@ def _is_former(path: PurePosixPath, prefixes: Sequence[str], within: Collection[
 
 
 def _reveal_files(folder: Folder, table: str, hidden: Sequence[str]) -> set[str]:
-    """Let hidden files appear, durably and all or none; their paths."""
+    """Rename hidden files to their visible names, durably, all or none. Returns their paths."""
     own = set(map(_visible_path, hidden))
     try:
         for name in hidden:

@@ -100,8 +100,8 @@ class ReadSpec:
 
 
 class FilesSource(Source):
-    """One scan of a running job. A position is ``{"file": n}``: files before number n are read. Which files there are
-    is in the checkpoint from the first start on."""
+    """One scan of a running job. A position is ``{"file": n}``: files before number n are read. The first start writes
+    the list of files to the checkpoint."""
 
     bounded = True
     of_files = True
@@ -168,7 +168,7 @@ class FilesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._read_spec, self._stage = read_spec, stage
 
     def initialOffset(self) -> dict[str, Any]:
-        """The first file, or that of a savepoint."""
+        """The first file, or the savepoint's."""
         return {"file": self._read_spec.start}
 
     def getDefaultReadLimit(self) -> ReadLimit:

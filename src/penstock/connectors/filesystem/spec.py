@@ -23,7 +23,7 @@ from penstock.types import RowType
 
 
 def normalize_folder(path: str) -> str:
-    """A folder of a path or URI, the same for both of a folder of this machine."""
+    """The folder of a path or URI: one text for a folder of this machine, however it is named."""
     scheme, separator, rest = path.partition(":")
     if separator and "/" not in scheme:
         return f"{scheme}:{rest}" if scheme != "file" else os.path.abspath("/" + rest.lstrip("/"))
@@ -33,8 +33,8 @@ def normalize_folder(path: str) -> str:
 @dataclass(frozen=True, kw_only=True)
 class FilesystemSpec(AnySettings):
     """A table of ``schema`` in files. ``format`` is the format of their lines, None for Parquet. ``partitions`` are the
-    columns that name folders, and ``metadata`` those that say which file a row is from, each with its key; they are not
-    in the files."""
+    columns that name folders, and ``metadata`` the columns that say which file a row is from, each with its key; they
+    are not in the files."""
 
     table: str
     options: FilesystemOptions
@@ -88,7 +88,7 @@ class FilesystemSinkSpec(FilesystemSpec):
     overwrite: bool = False
 
     def problems(self, settings: Settings) -> tuple[Problem, ...]:
-        """INSERT OVERWRITE on a stream, as in Flink."""
+        """A problem for INSERT OVERWRITE on a stream, as in Flink."""
         if not self.overwrite or settings.batch:
             return ()
         reason = "INSERT OVERWRITE needs batch mode: a stream has no end at which earlier files could be deleted"

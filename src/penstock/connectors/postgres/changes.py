@@ -48,7 +48,7 @@ def find_last_of_keys(keys: Sequence[pa.Array]) -> NDArray[np.int64] | None:
 class LastChanges:
     """Holds back changes of keys while they are few, and gives the last one of each key."""
 
-    #: So many are worth a separate COPY.
+    #: This many changes are worth a separate COPY.
     _MOST = 1 << 16
 
     def __init__(self, keys: Sequence[str]):

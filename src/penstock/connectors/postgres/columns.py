@@ -77,8 +77,7 @@ def stage_type(logical: DataType) -> str | None:
 
 @dataclass(frozen=True)
 class TableColumn:
-    """A column of the table in the database. ``type`` is the text of ``format_type``, for a domain that of its base
-    type.
+    """A column of the table in the database. ``type`` is the text of ``format_type``, for a domain its base type's.
 
     ``generated``: the database makes its values and accepts none. ``defaulted``: it may be left out. ``enum``: its type
     is an enumeration. ``collation`` is the collation of its texts, quoted; ``exact``: only equal texts are equal by it.

@@ -80,7 +80,7 @@ class PostgresCommitter(Committer):
         self._check_rows()
 
     def open(self) -> None:
-        """Own the job's progress row, read it, and make staging tables for this run.
+        """Claim the job's progress row, read it, and make staging tables for this run.
 
         Raises OptionsError when another group of the job's sinks writes the same tables.
         """
@@ -311,7 +311,7 @@ class PostgresCommitter(Committer):
         return CommitStatus(False, self._states.get(batch.id - 1))
 
     def state(self, upcoming: int) -> str:
-        """The reference in the row of this query; in one of other tables, where its own has none or is behind."""
+        """The reference in the row of this query, or in a row of other tables if this one has none or is behind."""
         known = self._progress
         if known is not None and known.query_id == self._context.query_id and known.batch_id >= upcoming - 1:
             return known.state

@@ -58,7 +58,7 @@ STAGED = pa.schema(
     }
 )
 
-#: What says, beside rows that are passed on, which columns their output has.
+#: The metadata of passed-on rows that says which columns their output has.
 _COLUMNS = b"columns"
 
 #: The bits of a writer's number below that of its task.
@@ -91,7 +91,7 @@ class StageSpec:
 
 @dataclass(frozen=True)
 class Staged:
-    """The rows that successful task attempts have copied: for each output the number of rows by writer, that of
+    """The rows that successful task attempts have copied: for each output the number of rows by writer, the number of
     deletions among them, and the bytes."""
 
     records: tuple[dict[int, int], ...]
@@ -125,7 +125,7 @@ def digest(text: str) -> str:
 
 
 def staging_name(owner: str) -> str:
-    """The name of a staging table, or its beginning, for what the text ``owner`` tells from others."""
+    """The name of a staging table, or its beginning, for an ``owner``, a text that no other owner has."""
     return f"penstock_stage_{digest(owner)}"
 
 
@@ -137,14 +137,14 @@ def staging_columns(output: Output) -> str:
 
 
 def writer_factory(outputs: Sequence[Output], owners: int) -> WriterFactory:
-    """What copies rows in tasks: in those that compute them, or in that many others, to which they are passed on."""
+    """Copies rows in the tasks that compute them, or in ``owners`` other tasks, to which they are passed on."""
     given = tuple(outputs)
     return WriterFactory(partial(open_writer, given), STAGED, publish=partial(copy_passed_rows, given), owners=owners)
 
 
 def open_writer(outputs: Sequence[Output], task: Task) -> Writer:
-    """The writer of a task: it copies rows where the driver's instructions (:func:`copying_instructions`) say into
-    which tables, else it passes them on."""
+    """The writer of a task: it copies rows if the driver's instructions (:func:`copying_instructions`) name the tables,
+    else it passes them on."""
     return _copying_writer(outputs, task) if task.instructions else _PassingWriter(outputs)
 
 
@@ -158,8 +158,8 @@ def _copying_writer(outputs: Sequence[Output], task: Task) -> CopyingWriter:
 
 
 def copying_instructions(spec: StageSpec) -> str:
-    """What tells writers to copy rows as ``spec`` says. Spark logs the instructions of a job: the address with its
-    password is not among them."""
+    """The instructions for writers that copy rows as ``spec`` says. Spark logs the instructions of a job: the address
+    with its password is not among them."""
     return pickled((spec.namespace, tuple((branch.staging, branch.insert) for branch in spec.branches)))
 
 

@@ -29,8 +29,8 @@ def open_transaction(database: Database, context: JobContext) -> contextlib.Abst
 
 
 class StagingTables:
-    """Unlogged tables in the schema ``namespace``, one for each output. Their names begin with that of the ``owner``,
-    which other runs of the job share, and the run's own part, so that the tasks and transactions of a former run cannot
+    """Unlogged tables in the schema ``namespace``, one for each output. Their names begin with the ``owner``'s, which
+    other runs of the job share, and a part for this run, so that the tasks and transactions of a former run cannot
     interfere."""
 
     def __init__(self, database: Database, namespace: str, owner: str, run_id: str):

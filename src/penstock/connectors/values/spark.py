@@ -137,7 +137,7 @@ class ValuesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         (self._scan, self._ordinal, self._start), self._stage = spec, stage
 
     def initialOffset(self) -> dict[str, Any]:
-        """The first row, or that of a savepoint."""
+        """The first row, or the savepoint's."""
         return {"row": self._start}
 
     def getDefaultReadLimit(self) -> ReadLimit:

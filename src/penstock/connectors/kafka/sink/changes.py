@@ -41,7 +41,7 @@ class KeyedChanges:
         return int(self.rows.num_rows)
 
     def select(self, mask: NDArray[np.bool_]) -> Self:
-        """Those that ``mask`` chooses."""
+        """The changes that ``mask`` selects."""
         if mask.all():
             return self
         rows = pa.array(mask)
@@ -49,7 +49,7 @@ class KeyedChanges:
 
     @classmethod
     def concat(cls, parts: Sequence[KeyedChanges]) -> KeyedChanges:
-        """One after the other."""
+        """The changes of all parts, one part after the other."""
         if len(parts) == 1:
             return parts[0]
         return cls(
@@ -60,8 +60,8 @@ class KeyedChanges:
         )
 
     def effective(self) -> Self:
-        """Without the rows before an update that another change of their key follows. One that no other follows means
-        that the row is gone: its update has another key, or was filtered out."""
+        """The changes without the rows before an update that another change of their key follows. One that no other
+        follows means that the row is gone: its update has another key, or was filtered out."""
         before = self.kinds == RowKind.UPDATE_BEFORE
         return self.select(~before | _last_of_keys(self.keys)) if before.any() else self
 

@@ -96,7 +96,7 @@ class RowEncoder:
     def encode(self, rows: pa.RecordBatch, hidden: pa.RecordBatch) -> Iterator[tuple[str, EncodedBatch]]:
         """The record batches of ``rows``, by topic and partition; each partition's rows keep their order.
 
-        Of a table that upserts each change is a message, except the row before an update; changes that are held back
+        In a table that upserts each change is a message, except the row before an update; changes that are held back
         come later (:meth:`finish`). ``hidden`` has the columns :data:`penstock.spi.HIDDEN` of the rows, and
         :data:`penstock.spi.KIND` if they have kinds. Raises RecordError with the number of the row's partition and
         without a topic: the driver knows both names.
@@ -227,8 +227,8 @@ class RowEncoder:
         return self._part("__raw_value__", sink.value, sink.value_columns, sink.value_schema)
 
     def _part(self, raw: str, spec: FormatSpec | None, columns: tuple[str, ...], schema: RowType) -> _Encode:
-        """Makes the keys or the values of messages: from the metadata column ``raw``, or from ``columns`` by a
-        format."""
+        """A function that makes the keys or the values of messages: from the metadata column ``raw``, or from
+        ``columns`` by a format."""
         if raw in self._metadata:
             index = self._metadata[raw]
             return lambda rows, _: rows.column(index)

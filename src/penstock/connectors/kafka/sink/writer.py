@@ -56,7 +56,7 @@ class KafkaOutput(Output):
 @dataclass(frozen=True)
 class WriteSpec:
     """The parameters of writing tasks, which other processes unpickle. ``client`` publishes, ``limits`` are the
-    max.message.bytes of topics, and ``progress_topics`` are those of the job, which no row may name. Branches with one
+    max.message.bytes of topics, and ``progress_topics`` are the job's, which no row may name. Branches with one
     number in ``works`` can be encoded together; those without one cannot."""
 
     branches: tuple[KafkaOutput, ...]
@@ -67,7 +67,7 @@ class WriteSpec:
 
 
 def number_works(branches: Sequence[KafkaOutput], limits: Mapping[str, int]) -> dict[int, int]:
-    """The numbers of branches whose rows others may share the work of (:func:`describe_work`)."""
+    """Numbers for branches; those with one number can be encoded together (:func:`describe_work`)."""
     numbers: dict[object, int] = {}
     found = {}
     for branch, each in enumerate(branches):

@@ -57,7 +57,7 @@ class Admission:
         return self._clock() - self._batch_began < self._patience
 
     def _grant(self) -> int:
-        """How many records may be read now: at most those of a batch, and at most those that the rate allows for the
+        """How many records may be read now: at most those of a batch, and at most as many as the rate allows for the
         time since the last grant. An unused grant is lost, but not the fraction of a record."""
         if self._rate is None:
             return self._most

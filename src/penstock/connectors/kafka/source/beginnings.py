@@ -13,7 +13,7 @@ from penstock.connectors.kafka.table.options import StartupMode
 from penstock.kafka.offsets import CommittedOffset
 from penstock.kafka.partitions import TopicPartition
 
-#: The offsets of a group, as far as reading starts at them.
+#: The offsets of a group at which reading starts.
 GroupOffsets = Mapping[TopicPartition, CommittedOffset]
 
 #: The most partitions that are named.

@@ -136,14 +136,14 @@ def list_present_ends(session: Session, stop: Positions) -> dict[TopicPartition,
 
 
 def is_beyond_end(stop: Positions, ends: Mapping[TopicPartition, Position]) -> bool:
-    """Whether a stop lies beyond the end of its log (:func:`list_present_ends`), so that the scan waits for it. It does not
-    wait for topics that no longer exist: the tasks report records of them that are missing."""
+    """Whether a stop is beyond the end of its log (:func:`list_present_ends`), so that the scan waits for it. It does
+    not wait for topics that no longer exist: the tasks report their missing records."""
     return any(at.offset > ends[tp].offset for tp, at in stop.at.items() if tp in ends)
 
 
 def with_epochs(stop: Positions, ends: Mapping[TopicPartition, Position]) -> Positions:
-    """``stop`` with the leader epochs of ``ends`` (:func:`list_present_ends`), which show later whether a log was truncated
-    below it. Those of topics that no longer exist are not known."""
+    """``stop`` with the leader epochs of ``ends`` (:func:`list_present_ends`), which show later whether a log was
+    truncated below it. The epochs of topics that no longer exist are not known."""
     return Positions(
         {tp: Position(at.offset, ends[tp].epoch if tp in ends else -1) for tp, at in stop.at.items()},
         stop.topic_ids,

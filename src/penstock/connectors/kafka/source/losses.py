@@ -100,7 +100,7 @@ def skip_truncated(session: Session, start: Positions) -> Positions:
 
 
 def skip_expired(session: Session, start: Positions) -> Positions:
-    """``start``, moved to the beginning of logs whose records at it retention has removed."""
+    """``start``, moved to the beginning of logs from which retention has removed the next records."""
     begun = listed(session, start.at, EARLIEST)
     moved = {
         tp: Position(first.offset, -1, start.at[tp].lost + first.offset - start.at[tp].offset)

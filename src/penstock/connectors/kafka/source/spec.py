@@ -57,7 +57,7 @@ class KafkaScanSpec(KafkaTableSpec[KafkaSourceOptions]):
     timed: bool = False
 
     def needing_times(self) -> KafkaScanSpec:
-        """The same scan, in which a record without an event time is a bad one."""
+        """The same scan, in which a record without an event time cannot be used."""
         return replace(self, timed=True)
 
     @property

@@ -3,7 +3,7 @@
 Tasks measure the watermark of each partition that they read (:class:`Measure`). The driver collects the measurements
 and passes them to the planning process in a file (:class:`Notes`). With each batch the enumerator logs a watermark for
 each partition (:class:`Watermarks`). The watermark of the scan is the smallest, without partitions that are idle, as
-Flink combines those of its splits.
+Flink combines the watermarks of splits.
 """
 
 from __future__ import annotations

@@ -157,7 +157,7 @@ class KafkaScan(Source):
         return OnDriver(lambda given: until_stopped(lambda left: read(given, left), self._context.stopping))
 
     def _more(self) -> Iterator[str]:
-        """The columns that follow those of every scan, as DDL."""
+        """The columns after the ones that every scan has, as DDL."""
         if self._scan.kinds != INSERTIONS:
             yield f"{quoted_name(KIND)} {spark_type(TINYINT)}"
         if self._scan.dead_letters is not None:

@@ -91,7 +91,7 @@ def _at_least(low: int, expected: str) -> Codec:
 
 
 def _check_size(text: str) -> str:
-    """A prefix of transactional ids, which Flink bounds."""
+    """A prefix of transactional ids, no longer than Flink allows."""
     size = len(text.encode())
     if size > _LONGEST_PREFIX:
         raise ValueError(f"expected at most {_LONGEST_PREFIX} bytes of UTF-8, not the {size} of this text")

@@ -64,8 +64,8 @@ class Resolution:
         self.notes: list[str] = []
 
     def resolve(self, cls: type[_Options]) -> KafkaTableSpec[_Options]:
-        """The table with options of ``cls``. Raises UnsupportedError with every problem when penstock lacks what each
-        is about, OptionsError otherwise."""
+        """The table with options of ``cls``. Raises UnsupportedError with every problem if all are about what penstock
+        lacks, else OptionsError."""
         self._note_older_names()
         self._check_unknown_options()
         options = self._options(cls)

@@ -1,4 +1,5 @@
-"""The options of the ``upsert-kafka`` connector: those of ``kafka`` that it shares, and its own, by Flink's names."""
+"""The options of the ``upsert-kafka`` connector, by Flink's names: the ones that it shares with ``kafka``, and its
+own."""
 
 from __future__ import annotations
 
@@ -58,7 +59,7 @@ class UpsertKafkaTableOptions(OptionSet):
         return dict(self.properties).get(name)
 
     def as_kafka(self, options: type[_Options], **more: Any) -> _Options:
-        """These as ``options`` of the ``kafka`` connector, with ``more`` of them."""
+        """These options as ``options`` of the ``kafka`` connector, with ``more`` added."""
         known = {each.name for each in dataclasses.fields(options)}
         own = {each.name: getattr(self, each.name) for each in dataclasses.fields(self) if each.name in known}
         return options(**own, **more)
