@@ -29,7 +29,7 @@ def run_program(path: Path, run_job: Callable[[Job], Any]) -> Problem | None:
     job that it executes goes to ``run_job``.
 
     Returns the problem of a program that has executed no job. Raises UnsupportedError if the program uses a PyFlink
-    name that penstock does not have, and DefinitionError for what is wrong otherwise, with the program's line.
+    name that penstock does not have, and DefinitionError for any other mistake, with the program's line.
     """
     jobs: list[Job] = []
 

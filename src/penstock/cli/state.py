@@ -117,7 +117,7 @@ def _to_text(value: Any) -> str:
 
 
 def _to_json(value: Any) -> Any:
-    """The value as JSON has it; others as text."""
+    """The value if JSON has its type, else its text."""
     if value is None or isinstance(value, str | int | float | bool):
         return value
     if isinstance(value, bytes):

@@ -123,7 +123,7 @@ def sort_rows(hashes: Vector, order: Vector, begins: Vector) -> None:
 
 @compiled
 def _spread(ordered: Vector, order: Vector, start: int, end: int) -> Vector:
-    """Move the rows from ``start`` up to ``end`` into buckets, stably. Returns the ends of the buckets."""
+    """Move the rows from ``start`` to ``end`` (exclusive) into buckets, stably. Returns the ends of the buckets."""
     low, high = ordered[start], ordered[start]
     for at in range(start, end):
         low, high = min(low, ordered[at]), max(high, ordered[at])
@@ -147,8 +147,8 @@ def _spread(ordered: Vector, order: Vector, start: int, end: int) -> Vector:
 
 @compiled
 def _sort_many(ordered: Vector, order: Vector, start: int, end: int) -> None:
-    """Sort the rows from ``start`` up to ``end``: those of one hash, or of hashes in small parts of the range, as one
-    key with many values has."""
+    """Sort the rows from ``start`` to ``end`` (exclusive), which have one hash, or hashes in small parts of the range,
+    as one key with many values has."""
     same = True
     for at in range(start + 1, end):
         same = same and ordered[at] == ordered[start]
@@ -235,7 +235,7 @@ def index_buckets(hashes: Vector, low: Word, shift: Word, firsts: Vector) -> int
 
 @inlined
 def _filter_of(key: Word, bucket: Word, filters: int, spread: Word) -> Word:
-    """The filter of a hash: that of its bucket, or, to ``spread`` them, of its middle bits."""
+    """The filter of a hash: its bucket's or, to ``spread`` hashes, the one of its middle bits."""
     if spread:
         return np.int64(((key * _STEP) >> np.uint64(32)) * np.uint64(filters) >> np.uint64(32))
     return np.int64(bucket)

@@ -116,7 +116,7 @@ def _negate(limbs: Limbs, which: Flags) -> Limbs:
 
 
 def _fits(magnitude: Limbs, digits: int) -> Flags:
-    """Whether numbers have at most so many digits: compared with the power of ten from the highest limb on."""
+    """Whether numbers have at most this many digits: compared with the power of ten from the highest limb on."""
     bound = 10**digits
     less = np.zeros(magnitude.shape[1], np.bool_)
     equal = ~less

@@ -223,7 +223,7 @@ def _find_entries(option: Option, given: Mapping[str, str], prefix: str) -> dict
     return {key: value for start in option.all_keys for key, value in select_properties(given, f"{prefix}{start}.")}
 
 
-#: Options of others that a component does not have: their names, in which * is any text, to a reason and a hint.
+#: Options of other components that this one does not have: their names, in which * is any text, to a reason and a hint.
 Absent = Mapping[str, tuple[str, str]]
 
 

@@ -37,7 +37,7 @@ _NAME = Option(
 OPTIONS: Mapping[str, Option] = {"": _NAME, **Settings.declared_options()}
 
 #: Key to the field of Settings that it sets ("" for the job's name), and its codec. The keys for ``restart`` make one
-#: value together, as do those for ``kerberos``.
+#: value together, and so do the keys for ``kerberos``.
 KEYS: Mapping[str, tuple[str, Codec]] = {
     **{key: (name, option.codec) for name, option in OPTIONS.items() for key in option.all_keys},
     **dict.fromkeys(TYPE_KEYS, ("restart", TYPE)),

@@ -12,9 +12,9 @@ _SWITCH = one_of("ENABLED", "DISABLED", fold=str.upper)
 _ASYNC = "There are no lookup joins, models or asynchronous functions."
 _PLANNER = "Plans are made in one way, which gives the same rows."
 
-#: What applies here, with the keys: the meaning and the default of each in Flink, then, where they are not those of the
-#: default's type and none, the codec of its values and the values that need no warning. A key that ends in ``*`` means
-#: all keys with that prefix.
+#: What applies here, with the keys: the meaning and the default of each in Flink, then, where they are not the codec of
+#: the default's type and none, the codec of its values and the values that need no warning. A key that ends in ``*``
+#: means all keys with that prefix.
 TUNING: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
     _PLANNER: {
         "table.optimizer.bushy-join-reorder-threshold": ("Most joins whose order is searched thoroughly.", "12"),

@@ -237,7 +237,7 @@ class FilesCommitter(Committer):
         return pickled((tuple(self._prefix(output, batch) for output in self._outputs), self._run))
 
     def publish(self, batch: Batch, tasks: WriteTasks) -> Published:
-        """Let the batch's files appear. What a former attempt at the batch has written is replaced."""
+        """Let the batch's files appear. They replace the files of former attempts at the batch."""
         found = tasks.collect(self.instructions(batch)).rows
         counts = []
         for number, output in enumerate(self._outputs):

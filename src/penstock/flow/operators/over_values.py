@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from penstock.columns.buffers import build_batch
 from penstock.columns.equality import Flags, RowIndices, fixed_values
-from penstock.columns.frames import appearances, different_sums, frame_least, frame_sums
+from penstock.columns.frames import find_appearances, sum_distinct, find_least_in_frames, sum_frames
 from penstock.columns.hashing import Groups, Hashes, key_hashes, take_rows
 from penstock.columns.ordinals import ordinals, valid_mask
 from penstock.columns.sums import ranges
@@ -139,7 +139,7 @@ class FramedRows:
         if self.line is None or not given.needs & ORDERED:
             return None
         known = self.line.appeared.get(str(given.argument), np.full(len(previous), -1, np.int64))
-        found = appearances(known, previous, self.frames.starts, self.line.places)
+        found = find_appearances(known, previous, self.frames.starts, self.line.places)
         self.line.appeared[str(given.argument)] = found
         return found
 
@@ -213,7 +213,7 @@ class _Members:
         every, counted = self._spread_column(values, old), self._flags(old)
         if need in ("MIN", "MAX") or self.appeared is not None:
             order = ordinals(every) if need in ("MIN", "MAX") or self.appeared is None else self.appeared
-            found = frame_least(~order if need in ("MAX", "LAST") else order, counted, self.starts, self.ends)
+            found = find_least_in_frames(~order if need in ("MAX", "LAST") else order, counted, self.starts, self.ends)
         else:
             found = self._end(counted, last=need == "LAST")
         return every.take(pa.array(found, mask=found < 0))
@@ -221,8 +221,8 @@ class _Members:
     def counts(self, old: pa.Array | None) -> npt.NDArray[np.int64]:
         """How many rows count."""
         if self.previous is not None:
-            return different_sums(np.ones(self.size, np.int64), self.counted, self.previous, self.starts, self.ends)
-        return frame_sums(
+            return sum_distinct(np.ones(self.size, np.int64), self.counted, self.previous, self.starts, self.ends)
+        return sum_frames(
             self._spread(self.counted.astype(np.int64), None if old is None else counts_of(old)), *self._bounds
         )
 
@@ -243,8 +243,8 @@ class _Members:
     def _added(self, values: npt.NDArray[Any], kept: npt.NDArray[Any] | None) -> npt.NDArray[Any]:
         counting = np.where(self.counted, values, 0).astype(values.dtype)
         if self.previous is not None:
-            return different_sums(counting, self.counted, self.previous, self.starts, self.ends)
-        return frame_sums(self._spread(counting, kept), *self._bounds)
+            return sum_distinct(counting, self.counted, self.previous, self.starts, self.ends)
+        return sum_frames(self._spread(counting, kept), *self._bounds)
 
     def lists(self, values: pa.Array, old: pa.Array | None) -> _Lists:
         """The values of frames as lists, behind those that are carried."""

@@ -28,7 +28,7 @@ from penstock.loops.program import Program, ProgramBuilder
 from penstock.loops.type_roots import nested_root, describe_root
 from penstock.types import DataType
 
-#: From the unit of the columns to that of a timestamp, milliseconds where none is given.
+#: From the unit of the columns to the unit of a timestamp, milliseconds where none is given.
 _FROM_MICROS = {
     "": (p.SCALE_DOWN, 1000),
     "millis": (p.SCALE_DOWN, 1000),

@@ -68,9 +68,9 @@ def read_records(
 ) -> tuple[int, int]:
     """Read every record from ``first`` on whose ``status`` is READ. Other records become a row of nulls, marked EXACT.
 
-    ``names`` are the arrays of :class:`penstock.formats.json.field_names.FieldNames`, ``columns`` those of
-    :class:`penstock.columns.nested.NestedColumns`. The words of a string are its start and its size without
-    escapes, and the start is ``~start`` if there are escapes. ``separator`` is the character between date and time.
+    ``names`` are the arrays of :class:`penstock.formats.json.field_names.FieldNames`, ``columns`` the arrays of
+    :class:`penstock.columns.nested.NestedColumns`. The words of a string are its start and its size without escapes,
+    and the start is ``~start`` if there are escapes. ``separator`` is the character between date and time.
     ``streaming`` selects Flink's streaming parser, which ignores further fields after as many as the row has.
     ``required``: an object must have all fields.
 

@@ -161,7 +161,7 @@ class _ProtobufWriteCompiler(ProgramBuilder[_Step]):
 
 
 def _find_later(each: MessageField, children: dict[str, int]) -> list[int]:
-    """The columns after that of a field that are in the same oneof: if one of them has a value, it is written
+    """The columns after a field's that are in the same oneof: if one of them has a value, it is written
     instead."""
     members = (children.get(other.name, -1) for other in each.containing_oneof.fields)
     return [node for node in members if node > children[each.name]]
