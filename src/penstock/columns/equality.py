@@ -130,7 +130,7 @@ def list_parts(column: pa.Array) -> tuple[npt.NDArray[np.int64], tuple[pa.Array,
     return _offsets(column, width).astype(np.int64), entries
 
 
-def unsupported(kind: pa.DataType) -> TypeError:
+def unsupported_error(kind: pa.DataType) -> TypeError:
     return TypeError(f"a column of type {kind} cannot be part of a key; cast it to a type that columns of tables have")
 
 
@@ -181,7 +181,7 @@ def _same_values(left: pa.Array, left_rows: RowIndices, right: pa.Array, right_r
         return same_rows([left.field(i) for i in children], left_rows, [right.field(i) for i in children], right_rows)
     if (lists := list_parts(left)) and (other_lists := list_parts(right)):
         return _same_lists(*lists, left_rows, *other_lists, right_rows)
-    raise unsupported(left.type)
+    raise unsupported_error(left.type)
 
 
 def _same_lists(

@@ -234,7 +234,7 @@ def index_buckets(hashes: Vector, low: Word, shift: Word, firsts: Vector) -> int
 
 
 @inlined
-def _filter_of(key: Word, bucket: Word, filters: int, spread: Word) -> Word:
+def _choose_filter(key: Word, bucket: Word, filters: int, spread: Word) -> Word:
     """The filter of a hash: its bucket's or, to ``spread`` hashes, the one of its middle bits."""
     if spread:
         return np.int64(((key * _STEP) >> np.uint64(32)) * np.uint64(filters) >> np.uint64(32))
@@ -245,7 +245,7 @@ def _filter_of(key: Word, bucket: Word, filters: int, spread: Word) -> Word:
 def index_filters(hashes: Vector, low: Word, shift: Word, spread: Word, filters: Vector) -> None:
     """Set the bits of the hashes in their filters."""
     for row in range(len(hashes)):
-        own = _filter_of(hashes[row], (hashes[row] - low) >> shift, len(filters), spread)
+        own = _choose_filter(hashes[row], (hashes[row] - low) >> shift, len(filters), spread)
         filters[own] |= _filter_bits(hashes[row])
 
 
@@ -272,7 +272,7 @@ def find_hashes(
         if key < low or bucket >= most:
             continue
         bits = _filter_bits(key)
-        if filters[_filter_of(key, bucket, len(filters), spread)] & bits != bits:
+        if filters[_choose_filter(key, bucket, len(filters), spread)] & bits != bits:
             continue
         own: Word = np.int64(bucket)
         start = _first_not_below(hashes, key, np.int64(firsts[own]), np.int64(firsts[own + 1]))

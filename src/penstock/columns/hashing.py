@@ -27,7 +27,7 @@ from penstock.columns.equality import (
     list_parts,
     plain,
     same_rows,
-    unsupported,
+    unsupported_error,
     wide_values,
 )
 from penstock.columns.hash_loops import (
@@ -103,7 +103,7 @@ def _words_of_values(array: pa.Array) -> Hashes:
         each = [element.slice(first, last - first) for element in elements]
         fold_lists(offsets - first, key_hashes(each), out)
     else:
-        raise unsupported(array.type)
+        raise unsupported_error(array.type)
     return out
 
 

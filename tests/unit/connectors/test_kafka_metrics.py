@@ -72,7 +72,7 @@ class TestSourceMetrics:
             report = ReadReport(records=6, fetched_bytes=90, fetches=3, latency=12.0, latency_max=5.0, throttled=6.0)
             report.throttled_max, report.size_max, report.ahead = 4.0, 60, 7
             metrics.read(report)
-        metrics.done(Positions({}), committed=True)
+        metrics.finish_batch(Positions({}), committed=True)
         names = ("fetch-latency", "fetch-throttle-time", "fetch-size")
         found = {
             name: operator[f"KafkaSourceReader.KafkaConsumer.{name}"]
@@ -102,10 +102,10 @@ class TestSourceMetrics:
 
     def test_offsets_follow_what_is_done_and_what_is_committed(self, operator):
         metrics = metrics_of(operator)
-        metrics.done(Positions({("orders", 1): Position(10)}), committed=None)
+        metrics.finish_batch(Positions({("orders", 1): Position(10)}), committed=None)
         assert (operator[f"{PARTITION}.currentOffset"], operator[f"{PARTITION}.committedOffset"]) == (9, -1)
-        metrics.done(Positions({("orders", 1): Position(20)}), committed=True)
-        metrics.done(Positions({("orders", 1): Position(30)}), committed=False)
+        metrics.finish_batch(Positions({("orders", 1): Position(20)}), committed=True)
+        metrics.finish_batch(Positions({("orders", 1): Position(30)}), committed=False)
 
         assert (operator[f"{PARTITION}.currentOffset"], operator[f"{PARTITION}.committedOffset"]) == (29, 20)
         former = "KafkaConsumer.topic.orders.partition.1"
@@ -115,6 +115,6 @@ class TestSourceMetrics:
 
     def test_the_watermark_is_that_of_the_last_batch(self, operator):
         metrics = metrics_of(operator)
-        metrics.done(Positions({("orders", 1): Position(10, watermark=5000)}), committed=None)
+        metrics.finish_batch(Positions({("orders", 1): Position(10, watermark=5000)}), committed=None)
         assert operator["currentOutputWatermark"] == 5000
         assert operator["watermarkLag"] > 0

@@ -297,7 +297,7 @@ class KafkaCommitter(WritingCommitter):
         except BaseException as error:
             if not self._end_transaction(progress, error) or not isinstance(error, Exception):
                 raise
-        return Published(self.written(done), consumed=recorded)
+        return Published(self.count_written(done), consumed=recorded)
 
     def _end_transaction(self, batch: Progress, reason: BaseException) -> bool:
         """End the transaction that ``reason`` has interrupted, or find out how it ended. Returns whether it was

@@ -113,7 +113,7 @@ class WritingCommitter(Committer):
                     hint="give the rows another value in the metadata column 'topic'",
                 )
 
-    def written(self, done: Acknowledged) -> tuple[Written, ...]:
+    def count_written(self, done: Acknowledged) -> tuple[Written, ...]:
         """The records and bytes written to each output. Counts them in the metrics."""
         found = tuple(done.encoded.get(number, Written()) for number in range(len(self.branches)))
         for number, (branch, each) in enumerate(zip(self.branches, found, strict=True)):

@@ -69,7 +69,7 @@ class SourceMetrics:
             self._last_records = time.monotonic()
             self._last = report
 
-    def done(self, end: Positions, committed: bool | None) -> None:
+    def finish_batch(self, end: Positions, committed: bool | None) -> None:
         """A batch was done up to ``end``. ``committed`` says whether the group has its offsets; None when none were
         committed."""
         if committed is not None:

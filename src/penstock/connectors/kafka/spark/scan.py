@@ -250,7 +250,7 @@ class KafkaScan(Source):
         if recorded is None and self._times.due(end):
             recorded = self._commit(end, self._session.deadline())
         self._reached = end
-        self._metrics.done(Positions.from_json(end), recorded)
+        self._metrics.finish_batch(Positions.from_json(end), recorded)
 
     def _commit(self, end: dict[str, Any], deadline: Deadline) -> bool | None:
         """Whether the group's offsets were committed, None when it has none. Warns of the first failure only."""
@@ -287,7 +287,7 @@ class KafkaScan(Source):
         left, self._times.left = self._times.left, None
         if left is not None:
             recorded = self._commit(left, self._session.deadline(_LAST_COMMIT_MS))
-            self._metrics.done(Positions.from_json(left), recorded)
+            self._metrics.finish_batch(Positions.from_json(left), recorded)
 
     @property
     def _commits(self) -> bool:
