@@ -803,7 +803,7 @@ def test_tables_with_progress_in_different_schemas_do_not_become_one_target(db):
     db.rows(f"CREATE SCHEMA {db.server.user}")
     (b,) = runs.start(("b", None))
     b.publish(batch(0), [0])
-    with pytest.raises(CheckpointError, match=r"that of 'public.a' in schema 'public'.*Write each of them as"):
+    with pytest.raises(CheckpointError, match=r"'public.a' in schema 'public'.*Write each of them as"):
         runs.start(("ab", None))
 
 

@@ -155,7 +155,7 @@ def _render_formats(found: Sequence[Format]) -> Iterator[str]:
     yield "The name of the format comes before an option: `json.ignore-parse-errors` with `'format' = 'json'`,"
     yield "`value.json.ignore-parse-errors` with `'value.format'`, `key.json.ignore-parse-errors` with `'key.format'`."
     yield "In YAML `value.` may be left out. Differences from Flink: [decision 0011](../decisions/0011-formats.md)."
-    yield "Guides: [Avro with a schema registry](../schema-registry.md), [Protobuf](../protobuf.md), those of"
+    yield "Guides: [Avro with a schema registry](../schema-registry.md), [Protobuf](../protobuf.md),"
     yield "[change data](../change-data.md)."
     yield ""
     for each in found:
@@ -200,7 +200,7 @@ def _render_settings() -> Iterator[str]:
     yield ""
     yield from _render_options(KerberosSettings.declared_options().values(), prefix=KERBEROS_PREFIX)
     yield from ("## Accepted without effect", "")
-    yield "These keys of Flink's are checked, and a warning names each that is set. A star is the rest of a key."
+    yield "These keys of Flink are checked, and a warning names each that is set. A star means the rest of a key."
     yield ""
     yield from _render_table(
         ("Key", "In Flink", "Default in Flink", "Here"),

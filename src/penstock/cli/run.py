@@ -394,9 +394,9 @@ def _read_jobs(arguments: argparse.Namespace) -> list[Job]:
         from penstock.ingest import lower, parse_pipeline
 
         pipeline = parse_pipeline(text, file=path.name, variables=variables)
-        told: list[str] = []
-        jobs = [lower(pipeline, default_name=path.stem, warn=told.append)]
-        warnings = (*pipeline.warnings, *told)
+        notes: list[str] = []
+        jobs = [lower(pipeline, default_name=path.stem, warn=notes.append)]
+        warnings = (*pipeline.warnings, *notes)
     for warning in warnings:
         print(f"warning: {warning}", file=sys.stderr)
     return jobs

@@ -23,7 +23,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     """Registers ``state``."""
     text = "show what the steps of a job keep, or the rows of one step"
     parser = subparsers.add_parser("state", help=text, description=describe_command(text))
-    add_job(parser, also=", or that of a savepoint")
+    add_job(parser, also=", or of a savepoint")
     parser.add_argument("--uid", metavar="UID", help="the step whose rows to show")
     parser.add_argument("--table", metavar="TABLE", help="which of its tables; by default the first")
     parser.add_argument("--limit", type=int, default=20, metavar="N", help="show at most N rows (default: 20)")

@@ -142,7 +142,7 @@ class Groups:
     keys: pa.RecordBatch
     #: The group of each input row.
     index: RowIndices
-    #: The input rows by group, and within a group as they came.
+    #: The input rows by group, and within a group in their original order.
     order: RowIndices
     #: Where each group begins in ``order``.
     starts: RowIndices
@@ -163,7 +163,7 @@ class Groups:
 
 def sort_into_runs(hashes: Hashes, second: Hashes | None, columns: Sequence[pa.Array]) -> tuple[RowIndices, Flags]:
     """The rows by hash, and by a ``second`` one if there is one, such that rows with equal ``columns`` are neighbours,
-    as they came; and whether each row differs from the one before. Equal columns must have equal hashes."""
+    in their original order; and whether each row differs from the one before. Equal columns must have equal hashes."""
     order, begins = np.empty(len(hashes), np.int64), np.empty(len(hashes), np.bool_)
     sort_rows(hashes, order, begins)
     if second is not None:

@@ -108,8 +108,8 @@ def _find_state_before(batch: Batch, statuses: Mapping[int, CommitStatus], opera
 
 
 def _agree_on_state(batch: Batch, states: Sequence[str | None], operators: Operators) -> str | None:
-    """The one reference among these; None if there is none. Without steps that keep state, an empty one tells
-    nothing: targets of such a job may have committed without a reference."""
+    """The one reference among these; None if there is none. Without steps that keep state, an empty one proves nothing:
+    targets of such a job may have committed without a reference."""
     found = sorted({each for each in states if each is not None and (each or operators.keeps_rows)})
     if len(found) > 1:
         raise CheckpointError(

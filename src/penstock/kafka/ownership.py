@@ -146,7 +146,7 @@ def _retake(
         seen = describe_transaction(session, name, deadline=deadline)
         read = read_progress(session, topic, name, deadline=deadline)
         _check_winner(client, _find_winner(read, run_id, since, seen.producer_id if seen else lost.producer_id))
-        # An InitProducerId of ours without an answer looks like another run's when it arrives: then only claims tell.
+        # An InitProducerId of ours without an answer looks like another run's when it arrives: then only claims decide.
         if client.init_lost or not (seen and _is_taken_over(seen, lost, committing=client.commit_asked)):
             break
         patience = patience or Deadline.after(_CLAIM_SECONDS * 1000)

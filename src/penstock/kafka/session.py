@@ -47,7 +47,7 @@ _SILENCE_REMEMBERED_SECONDS = 30.0
 
 @dataclass(frozen=True)
 class TopicInfo:
-    """A topic. ``topic_id`` differs from that of a deleted topic with the same name; None on brokers below 2.8."""
+    """A topic. ``topic_id`` differs from the id of a deleted topic with the same name; None on brokers below 2.8."""
 
     name: str
     topic_id: UUID | None
@@ -136,7 +136,7 @@ class Session:
         Raises the error of any other fault at once, and :class:`RetriableError` with the last fault if the deadline
         would pass.
         """
-        backoff, began, told = self.backoff(), time.monotonic(), not self._brokers_known
+        backoff, began, reported = self.backoff(), time.monotonic(), not self._brokers_known
         while True:
             try:
                 return step()
@@ -151,8 +151,8 @@ class Session:
                     hint = raised.fault.hint or "check that the brokers are up and reachable from here"
                     reason = f"{label}: no success within {deadline}, at last {last}; {hint}"
                     raise RetriableError(reason) from raised.__cause__
-                if not told and is_of_connection(raised.fault) and time.monotonic() - began > PATIENCE_SECONDS:
-                    told = True
+                if not reported and is_of_connection(raised.fault) and time.monotonic() - began > PATIENCE_SECONDS:
+                    reported = True
                     found = explain_unreachable({"": raised})
                     tell(f"{label}: {raised.detail}: {found}. Trying for another {round(deadline.left)} s")
                 time.sleep(wait)
@@ -188,7 +188,7 @@ class Session:
                     if not raised.fault.action.retriable:
                         raise
                     self._faults[node] = raised
-                    # The fault of a broker at its own address says more than that of a bootstrap address.
+                    # The fault of a broker at its own address says more than the fault of a bootstrap address.
                     failure = raised if failure is None or isinstance(node, int) else failure
                     self._silent[node] = time.monotonic()
                 else:

@@ -41,7 +41,7 @@ from penstock.kafka.topics import max_transaction_timeout_ms, transaction_versio
 
 _HOUR_MS, _QUARTER_MS = 3_600_000, 900_000
 _NO_ID, _NO_EPOCH = -1, -1
-# Answers to EndTxn that do not tell whether the transaction was committed.
+# Answers to EndTxn that do not say whether the transaction was committed.
 _INDEFINITE = {48, 49}  # INVALID_TXN_STATE, INVALID_PRODUCER_ID_MAPPING
 _NOT_FOUND = 105
 
@@ -83,7 +83,7 @@ class TransactionDescription:
 
 
 class _Indefinite(Exception):
-    """An answer that does not tell the outcome."""
+    """An answer from which the outcome is not known."""
 
 
 class TransactionClient:

@@ -36,7 +36,7 @@ class DatagenOptions(OptionSet):
         "scan.parallelism",
         number(1),
         default=None,
-        doc="Most tasks that make rows at a time. In any case, one task makes those of a batch.",
+        doc="Most tasks that make rows at a time. In any case, one task makes the rows of a batch.",
         example="1",
     )
     fields: tuple[tuple[str, str], ...] = opt(

@@ -1,4 +1,4 @@
-"""The filesystem connector on Spark: a data source over files, and a committer that lets files appear."""
+"""The filesystem connector on Spark: a data source over files, and a committer that makes files visible."""
 
 from __future__ import annotations
 
@@ -233,7 +233,7 @@ class FilesCommitter(Committer):
         return WriterFactory(partial(_FileWriter, self._outputs), _WRITTEN)
 
     def instructions(self, batch: Batch) -> str:
-        """The beginning of the names of the batch's files of each output, and what distinguishes those of this run."""
+        """The beginning of the names of the batch's files of each output, and what distinguishes this run's."""
         return pickled((tuple(self._prefix(output, batch) for output in self._outputs), self._run))
 
     def publish(self, batch: Batch, tasks: WriteTasks) -> Published:

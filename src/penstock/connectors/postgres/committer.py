@@ -117,7 +117,7 @@ class PostgresCommitter(Committer):
             known |= {name: namespace for name, namespace in of_rows.items() if name in self._names}
             kept = {name: known[name] for name in self._names if name in known}
             if len(set(kept.values())) > 1:
-                places = ", ".join(f"that of '{name}' in schema '{kept[name]}'" for name in kept)
+                places = ", ".join(f"'{name}' in schema '{kept[name]}'" for name in kept)
                 raise CheckpointError(
                     f"job '{self._context.job}', {self._database.address}: its tables have their progress in different "
                     f"tables {TABLE}: {places}. Write each of them as the same user as before"

@@ -61,7 +61,7 @@ STAGED = pa.schema(
 #: The metadata of passed-on rows that says which columns their output has.
 _COLUMNS = b"columns"
 
-#: The bits of a writer's number below that of its task.
+#: The bits of a writer's number below the number of its task.
 _RANDOM_BITS = 43
 
 
@@ -183,13 +183,13 @@ class CopyingWriter(Writer):
         return ()
 
     def take(self, output: int, rows: pa.RecordBatch) -> None:
-        """Take rows of one output: its columns, by their numbers, then those of places and kinds.
+        """Take rows of one output: its columns, by their numbers, then the columns of places and kinds.
 
         Raises CheckpointError for rows that were kept when the output had other columns.
         """
         stage = self._stages[output]
         before, now = (rows.schema.metadata or {}).get(_COLUMNS, b"").decode(), stage.branch.schema.text()
-        if before not in ("", now):  # a former version did not tell them
+        if before not in ("", now):  # a former version did not record them
             raise CheckpointError(
                 f"table '{stage.branch.table}': its rows of a batch that another table of the job has were kept as "
                 f"{before}, and the table is {now} now: the job's definition has changed since. {FINISH_BATCH}"
@@ -207,10 +207,10 @@ class CopyingWriter(Writer):
             self._opened.close()
         except CommitOutcomeError as error:
             raise DatabaseUnavailableError(str(error)) from error  # rows without a result do not count
-        told = [
+        counts = [
             (at, self._writer, each.records, each.deletions, each.bytes, None) for at, each in enumerate(self._stages)
         ]
-        arrays = [pa.array(column, field.type) for column, field in zip(zip(*told, strict=True), STAGED, strict=True)]
+        arrays = [pa.array(column, field.type) for column, field in zip(zip(*counts, strict=True), STAGED, strict=True)]
         yield pa.RecordBatch.from_arrays(arrays, schema=STAGED)
 
     def close(self) -> None:

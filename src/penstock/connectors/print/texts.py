@@ -14,7 +14,7 @@ from penstock.types import ArrayType, DataType, MapType, RowType, TimestampType
 from penstock.types.logical import root
 
 _DAY = 86_400_000_000
-#: Days from the first of March of the year 0 to 1970-01-01, and those of 400 years.
+#: Days from the first of March of the year 0 to 1970-01-01, and the days of 400 years.
 _MARCH, _ERA = 719_468, 146_097
 
 

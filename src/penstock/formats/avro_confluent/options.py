@@ -106,7 +106,7 @@ class AvroConfluentOptions(OptionSet):
         default=(),
         doc="Properties of Confluent's client, by their names there; also one by one, as `properties.<name>`. Options "
         f"win over them. They are {', '.join(f'`{name}`' for name in PROPERTIES)} and `schema.registry.ssl.*`, which "
-        "are those of Kafka.",
+        "are the same as Kafka's.",
         secret=True,
     )
     legacy_timestamps: bool = opt(

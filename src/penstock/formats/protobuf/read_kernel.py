@@ -88,7 +88,7 @@ def _field(number: int, message: int, messages: Vector, fields: Vector, lookup: 
 
 @compiled
 def _place(value: Word, enum: int, table: Vector) -> int:
-    """The index of a number among those of an enum, or -1."""
+    """The index of a number among an enum's numbers, or -1."""
     count = table[enum]
     first = enum + 2
     if count == 0:
