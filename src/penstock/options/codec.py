@@ -36,10 +36,10 @@ class Codec:
 
 
 def _parse_boolean(text: str) -> bool:
-    found = {"true": True, "false": False}.get(text.strip().lower())
-    if found is None:
+    value = {"true": True, "false": False}.get(text.strip().lower())
+    if value is None:
         raise ValueError("expected true or false")
-    return found
+    return value
 
 
 def _parse_integer(text: str) -> int:
@@ -79,10 +79,10 @@ def _parse_list(text: str) -> tuple[str, ...]:
 
 
 def _parse_comma_list(text: str) -> tuple[str, ...]:
-    found = tuple(part.strip() for part in text.split(",") if part.strip())
-    if not found:
+    parts = tuple(part.strip() for part in text.split(",") if part.strip())
+    if not parts:
         raise ValueError("expected a list separated by commas")
-    return found
+    return parts
 
 
 _QUOTED = r"""'(?:[^']|'')*'|"(?:[^"]|"")*\""""
@@ -96,14 +96,14 @@ def _unquote(text: str) -> str:
 
 
 def _parse_map(text: str) -> tuple[tuple[str, str], ...]:
-    found = {}
+    pairs = {}
     for entry in _ENTRY.findall(text):
         if entry.strip():
             pair = _PAIR.fullmatch(_unquote(entry))
             if pair is None:
                 raise ValueError("expected pairs 'key:value', joined by commas")
-            found[_unquote(pair[1])] = _unquote(pair[2])
-    return tuple(sorted(found.items()))
+            pairs[_unquote(pair[1])] = _unquote(pair[2])
+    return tuple(sorted(pairs.items()))
 
 
 def _show_map(pairs: tuple[tuple[str, str], ...]) -> str:
@@ -156,10 +156,10 @@ def number(low: int, high: int = 2**31 - 1) -> Codec:
     """A whole number from ``low`` to ``high``."""
 
     def parse(text: str) -> int:
-        found = _parse_integer(text)
-        if not low <= found <= high:
+        value = _parse_integer(text)
+        if not low <= value <= high:
             raise ValueError(f"expected a number between {low} and {high}")
-        return found
+        return value
 
     return Codec("Integer", parse)
 
@@ -168,10 +168,10 @@ def one_of(*names: str, fold: Callable[[str], str] = str) -> Codec:
     """One of these names, compared after ``fold``."""
 
     def parse(text: str) -> str:
-        found = fold(text.strip())
-        if found not in names:
+        name = fold(text.strip())
+        if name not in names:
             raise ValueError(f"expected one of {', '.join(repr(name) for name in names)}")
-        return found
+        return name
 
     return Codec("String", parse, values=names)
 

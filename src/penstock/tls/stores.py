@@ -49,12 +49,12 @@ def load_certificates(data: bytes, type: str, password: str | None) -> bytes | s
     From a JKS store these are the trusted certificates and the first of each private key, as in Java; from a PKCS #12
     store, which does not mark them as clearly, all certificates. Raises :class:`StoreError`.
     """
-    found = _format(data, type)
-    if found == "PEM":
+    detected = _detect_format(data, type)
+    if detected == "PEM":
         if b"CERTIFICATE-----" not in data:
             raise StoreError("location", "holds no certificate")
         return data.decode("ascii", "ignore")
-    if found == "JKS":
+    if detected == "JKS":
         store = read_jks(data, password)
         certificates = [*store.trusted, *(entry.chain[0] for entry in store.private if entry.chain)]
     else:
@@ -71,12 +71,12 @@ def load_identity(data: bytes, type: str, password: str | None, key_password: st
 
     ``key_password`` is the key's own; without it, the store's is used, as in Java. Raises :class:`StoreError`.
     """
-    found = _format(data, type)
-    if found == "PEM":
+    detected = _detect_format(data, type)
+    if detected == "PEM":
         return load_pem_identity(data, data, key_password)
     if password is None:
         raise StoreError("password", "is required: without it the private key cannot be read")
-    if found == "JKS":
+    if detected == "JKS":
         return _load_jks_identity(data, password, key_password or password)
     archive = _load_pkcs12(data, password)
     if archive.key is None or archive.cert is None:
@@ -97,7 +97,7 @@ def load_pem_identity(key: bytes, chain: bytes, password: str | None) -> KeyPair
     if encrypted and not password:
         raise StoreError("key", "is required: the private key is encrypted")
     try:
-        found = load_pem_private_key(key, password.encode() if encrypted and password else None)
+        private_key = load_pem_private_key(key, password.encode() if encrypted and password else None)
     except (ValueError, TypeError, UnsupportedAlgorithm):
         if encrypted:
             raise StoreError("key", "does not fit the private key") from None
@@ -106,23 +106,23 @@ def load_pem_identity(key: bytes, chain: bytes, password: str | None) -> KeyPair
         certificates = x509.load_pem_x509_certificates(chain)
     except ValueError:
         raise StoreError("location", "holds no certificate for its private key, or one that cannot be read") from None
-    return KeyPair(tuple(certificates), found)
+    return KeyPair(tuple(certificates), private_key)
 
 
-def _format(data: bytes, type: str) -> str:
+def _detect_format(data: bytes, type: str) -> str:
     """The format of the file, which must fit ``type``."""
     if data.startswith(MAGIC):
-        found = "JKS"
+        detected = "JKS"
     elif _PEM in data:
-        found = "PEM"
+        detected = "PEM"
     elif data.startswith(_SEQUENCE):
-        found = "PKCS12"
+        detected = "PKCS12"
     else:
         raise StoreError("location", "is neither a JKS or PKCS12 store nor a PEM file", "check the file")
-    if (found == "PEM") != (type == "PEM"):
-        shown = "a PEM file" if found == "PEM" else f"a {found} store"
-        raise StoreError("location", f"is {shown} and its type is {type}", f"set the type to {found}")
-    return found
+    if (detected == "PEM") != (type == "PEM"):
+        shown = "a PEM file" if detected == "PEM" else f"a {detected} store"
+        raise StoreError("location", f"is {shown} and its type is {type}", f"set the type to {detected}")
+    return detected
 
 
 def _load_jks_identity(data: bytes, password: str, key_password: str) -> KeyPair:

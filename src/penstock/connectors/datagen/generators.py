@@ -56,19 +56,19 @@ class RowNumbers:
 
 def values(generator: Generator, rows: RowNumbers) -> pa.Array:
     """The column of these rows."""
-    made = _generate_random(generator, rows) if generator.start is None else _generate_sequence(generator, generator.start, rows)
+    column = _generate_random(generator, rows) if generator.start is None else _generate_sequence(generator, generator.start, rows)
     if not generator.null_rate:
-        return made
+        return column
     missing = _to_fraction(_generate_bits(generator, rows, rows.numbers, "null")) < generator.null_rate
-    return pc.if_else(pa.array(missing), pa.scalar(None, made.type), made)
+    return pc.if_else(pa.array(missing), pa.scalar(None, column.type), column)
 
 
 def _generate_sequence(generator: Generator, start: int, rows: RowNumbers) -> pa.Array:
     """The start, and one more in each row; for decimals in units of 1."""
-    found = pa.array(rows.numbers + start)
+    column = pa.array(rows.numbers + start)
     if isinstance(generator.type, DecimalType):
-        return found.cast(pa.decimal128(19, 0)).cast(arrow_type(generator.type))
-    return found.cast(arrow_type(generator.type))
+        return column.cast(pa.decimal128(19, 0)).cast(arrow_type(generator.type))
+    return column.cast(arrow_type(generator.type))
 
 
 def _generate_random(generator: Generator, rows: RowNumbers) -> pa.Array:
@@ -94,8 +94,8 @@ def _generate_primitive(generator: Generator, rows: RowNumbers) -> pa.Array:
             return pa.array(_generate_bits(generator, rows, rows.numbers) & np.uint64(1) == 1)
         case "FLOAT" | "DOUBLE":
             part = _to_fraction(_generate_bits(generator, rows, rows.numbers))
-            found = generator.low * (1 - part) + generator.high * part  # the difference may be infinite
-            return pa.array(found).cast(arrow, safe=False)
+            column = generator.low * (1 - part) + generator.high * part  # the difference may be infinite
+            return pa.array(column).cast(arrow, safe=False)
         case "DATE" | "TIME" | "TIMESTAMP" | "TIMESTAMP_LTZ":
             return _generate_moments(generator, rows, arrow)
     return pa.array(_generate_numbers(generator, rows)).cast(arrow)
@@ -106,10 +106,10 @@ def _generate_moments(generator: Generator, rows: RowNumbers, arrow: pa.DataType
     past = np.zeros(len(rows.times), np.int64)
     if generator.past_ms:
         past = (_generate_bits(generator, rows, rows.numbers) % np.uint64(generator.past_ms + 1)).view(np.int64)
-    found = pa.array((rows.times - past) * 1000).view(pa.timestamp("us", "UTC"))
-    if arrow == found.type:
-        return found
-    local = pc.local_timestamp(found.cast(pa.timestamp("us", rows.zone)))
+    column = pa.array((rows.times - past) * 1000).view(pa.timestamp("us", "UTC"))
+    if arrow == column.type:
+        return column
+    local = pc.local_timestamp(column.cast(pa.timestamp("us", rows.zone)))
     if pa.types.is_date(arrow):
         return local.cast(arrow, safe=False)
     if pa.types.is_time(arrow):
@@ -150,8 +150,8 @@ def _generate_texts(generator: Generator, rows: RowNumbers) -> pa.Array:
     content = drawn[:, :length][np.arange(length) < lengths[:, None]]
     arrow = pa.string() if hexadecimal else pa.binary()
     offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int32)
-    found = pa.Array.from_buffers(arrow, count, [None, pa.py_buffer(offsets), pa.py_buffer(content)])
-    return found.cast(arrow_type(generator.type))
+    column = pa.Array.from_buffers(arrow, count, [None, pa.py_buffer(offsets), pa.py_buffer(content)])
+    return column.cast(arrow_type(generator.type))
 
 
 def _generate_lengths(generator: Generator, rows: RowNumbers) -> _Numbers:
@@ -171,8 +171,8 @@ def _number_elements(generator: Generator, rows: RowNumbers) -> RowNumbers:
 def _generate_lists(generator: Generator, rows: RowNumbers) -> pa.Array:
     (element,) = generator.parts
     offsets = np.arange(len(rows.numbers) + 1, dtype=np.int32) * generator.length
-    made = pa.ListArray.from_arrays(pa.array(offsets), values(element, _number_elements(generator, rows)))
-    return made.cast(arrow_type(generator.type))
+    column = pa.ListArray.from_arrays(pa.array(offsets), values(element, _number_elements(generator, rows)))
+    return column.cast(arrow_type(generator.type))
 
 
 def _generate_maps(generator: Generator, rows: RowNumbers) -> pa.Array:
@@ -195,10 +195,10 @@ def _generate_maps(generator: Generator, rows: RowNumbers) -> pa.Array:
 def _generate_bits(generator: Generator, rows: RowNumbers, numbers: _Numbers, purpose: str = "") -> _Bits:
     """64 bits for each number, by the finalizer of SplitMix64."""
     digest = hashlib.blake2b(f"{rows.seed}/{generator.path}/{purpose}".encode(), digest_size=8).digest()
-    found: Any = numbers.view(np.uint64) * _GOLDEN + np.frombuffer(digest, np.uint64)[0]
-    found = (found ^ (found >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    found = (found ^ (found >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    bits: _Bits = found ^ (found >> np.uint64(31))
+    mixed: Any = numbers.view(np.uint64) * _GOLDEN + np.frombuffer(digest, np.uint64)[0]
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    bits: _Bits = mixed ^ (mixed >> np.uint64(31))
     return bits
 
 

@@ -67,11 +67,11 @@ class Folder:
             info = self.system.get_file_info(self.root)
             if info.type is fs.FileType.File:
                 return [File(info.path, info.size)]
-            found = self.system.get_file_info(fs.FileSelector(self.root, recursive=True))
+            infos = self.system.get_file_info(fs.FileSelector(self.root, recursive=True))
         except OSError as error:
             hint = "check that the folder exists and may be read"
             raise ExecutionError(f"path '{self.root}' cannot be read: {error}; {hint}") from error
-        return sorted((File(each.path, each.size) for each in found if self._visible(each)), key=lambda each: each.path)
+        return sorted((File(each.path, each.size) for each in infos if self._visible(each)), key=lambda each: each.path)
 
     def _visible(self, info: fs.FileInfo) -> bool:
         hidden = any(part.startswith((".", "_")) for part in self._relative_path(info).parts)
@@ -90,15 +90,15 @@ class Folder:
         """The files whose names begin with this prefix, in subfolders too: their paths in the folder."""
         if self.system.get_file_info(self.root).type is fs.FileType.NotFound:
             return []
-        found = self.system.get_file_info(fs.FileSelector(self.root, recursive=True))
-        return sorted(str(self._relative_path(each)) for each in found if each.base_name.startswith(prefix))
+        infos = self.system.get_file_info(fs.FileSelector(self.root, recursive=True))
+        return sorted(str(self._relative_path(each)) for each in infos if each.base_name.startswith(prefix))
 
     def visible(self) -> list[str]:
         """The files that are not hidden: their paths in the folder. There are none if there is no folder."""
         if self.system.get_file_info(self.root).type is fs.FileType.NotFound:
             return []
-        found = self.system.get_file_info(fs.FileSelector(self.root, recursive=True))
-        return sorted(str(self._relative_path(each)) for each in found if self._visible(each))
+        infos = self.system.get_file_info(fs.FileSelector(self.root, recursive=True))
+        return sorted(str(self._relative_path(each)) for each in infos if self._visible(each))
 
     def _relative_path(self, info: fs.FileInfo) -> PurePosixPath:
         return PurePosixPath(info.path).relative_to(self.root)
@@ -124,12 +124,12 @@ def read(scan: FilesystemScanSpec, file: File) -> Iterator[tuple[pa.RecordBatch,
                 "Put it back as it was, or start with another checkpoint directory"
             )
         rows = _read_parquet(scan, folder, file) if scan.format is None else _read_lines(scan, folder, file)
-        given = metadata.values(info, scan.schema, scan.metadata)
+        constants = metadata.values(info, scan.schema, scan.metadata)
         if scan.partitions is not None:
-            given |= scan.partitions.values(file.path)
+            constants |= scan.partitions.values(file.path)
         not_null = NotNull(scan.schema)
         for each, numbers in rows:
-            joined = _add_constants(each, given, scan.schema.names) if given else each
+            joined = _add_constants(each, constants, scan.schema.names) if constants else each
             yield _drop_incomplete(joined, numbers, not_null, scan, file)
     except (OSError, pa.ArrowException) as error:
         raise ExecutionError(
@@ -146,11 +146,11 @@ def _drop_incomplete(
     missing = not_null.missing(dict(zip(batch.schema.names, batch.columns, strict=True)))
     if not missing:
         return batch, numbers
-    found = np.logical_or.reduce([mask for _, mask in missing])
+    incomplete = np.logical_or.reduce([mask for _, mask in missing])
     if _ignores_errors(scan):
-        kept = ~np.isin(numbers, numbers[found])  # a line may have several rows
+        kept = ~np.isin(numbers, numbers[incomplete])  # a line may have several rows
         return batch.filter(pa.array(kept)), numbers[kept]
-    first = int(np.argmax(found))
+    first = int(np.argmax(incomplete))
     column = next(name for name, mask in missing if mask[first])
     place = f"file '{file.path}', {'row' if scan.format is None else 'line'} {numbers[first] + 1}"
     raise RecordError(

@@ -58,26 +58,26 @@ def resolve_start(
     topics = find_topics(session, scan)
     partitions = select_partitions(topics, scan)
     mode, options = scan.options.startup_mode, scan.options
-    found: dict[TopicPartition, Position] = {}
+    positions: dict[TopicPartition, Position] = {}
     if start_time is not None:
-        found = _find_by_time(session, partitions, start_time)
+        positions = _find_by_time(session, partitions, start_time)
     elif scan.start_by is not None:
-        found = _reset_missing(session, scan, partitions, _ask_initializer(session, scan, partitions, scan.start_by))
+        positions = _reset_missing(session, scan, partitions, _ask_initializer(session, scan, partitions, scan.start_by))
     elif mode is StartupMode.EARLIEST:
-        found = list_positions(session, partitions, EARLIEST)
+        positions = list_positions(session, partitions, EARLIEST)
     elif mode is StartupMode.LATEST:
-        found = list_positions(session, partitions, LATEST)
+        positions = list_positions(session, partitions, LATEST)
     elif mode is StartupMode.TIMESTAMP and options.startup_timestamp is not None:
-        found = _find_by_time(session, partitions, options.startup_timestamp)
+        positions = _find_by_time(session, partitions, options.startup_timestamp)
     elif mode is StartupMode.SPECIFIC_OFFSETS:
-        found, left = _resolve_specific(scan, partitions, options.startup_offsets, "scan.startup.specific-offsets")
-        found |= _resolve_group_offsets(session, scan, left, note_group)
+        positions, left = _resolve_specific(scan, partitions, options.startup_offsets, "scan.startup.specific-offsets")
+        positions |= _resolve_group_offsets(session, scan, left, note_group)
     elif mode is StartupMode.GROUP_OFFSETS:
-        found = _resolve_group_offsets(session, scan, partitions, note_group)
+        positions = _resolve_group_offsets(session, scan, partitions, note_group)
     ids = topic_ids(topics)
-    found = _drop_foreign_epochs(session, found, ids, warn)
-    note_epochs(session, Positions(found, ids))
-    return Positions(_reset_outside_log(session, scan, found), ids)
+    positions = _drop_foreign_epochs(session, positions, ids, warn)
+    note_epochs(session, Positions(positions, ids))
+    return Positions(_reset_outside_log(session, scan, positions), ids)
 
 
 def resolve_stop(session: Session, scan: KafkaScanSpec, start: Positions) -> Positions | None:
@@ -92,28 +92,28 @@ def resolve_stop(session: Session, scan: KafkaScanSpec, start: Positions) -> Pos
         return None
     partitions = start.partitions()
     if scan.stop_by is not None:
-        found = _ask_initializer(session, scan, partitions, scan.stop_by)
-        for topic, partition in sorted(set(partitions) - found.keys()):
+        positions = _ask_initializer(session, scan, partitions, scan.stop_by)
+        for topic, partition in sorted(set(partitions) - positions.keys()):
             raise ExecutionError(
                 f"table '{scan.table}': the offsets initializer of the stop returns no offset for topic '{topic}', "
                 f"partition {partition}; a bounded source needs one for every partition"
             )
     elif mode is BoundedMode.TIMESTAMP and options.bounded_timestamp is not None:
-        found = _find_by_time(session, partitions, options.bounded_timestamp)
+        positions = _find_by_time(session, partitions, options.bounded_timestamp)
     elif mode is BoundedMode.SPECIFIC_OFFSETS:
-        found, left = _resolve_specific(scan, partitions, options.bounded_offsets, "scan.bounded.specific-offsets")
-        found |= _fetch_committed(session, scan, left) if left and scan.group_id else {}
+        positions, left = _resolve_specific(scan, partitions, options.bounded_offsets, "scan.bounded.specific-offsets")
+        positions |= _fetch_committed(session, scan, left) if left and scan.group_id else {}
     elif mode is BoundedMode.GROUP_OFFSETS:
-        found = _fetch_committed(session, scan, partitions)
-        for topic, partition in sorted(set(partitions) - found.keys()):
+        positions = _fetch_committed(session, scan, partitions)
+        for topic, partition in sorted(set(partitions) - positions.keys()):
             raise KafkaError(
                 f"table '{scan.table}': group '{scan.group_id}' has no committed offset for topic '{topic}', partition "
                 f"{partition}, to stop at; commit one, or choose another 'scan.bounded.mode'"
             )
     else:
-        found = list_positions(session, partitions, LATEST)
+        positions = list_positions(session, partitions, LATEST)
     # Not before the start: an empty range ends at once.
-    stops = {tp: Position(max(at.offset, found.get(tp, at).offset)) for tp, at in start.at.items()}
+    stops = {tp: Position(max(at.offset, positions.get(tp, at).offset)) for tp, at in start.at.items()}
     return Positions(stops, start.topic_ids)
 
 
@@ -191,14 +191,14 @@ def note_epochs(session: Session, positions: Positions) -> None:
 def list_positions(session: Session, partitions: Iterable[TopicPartition], at: int) -> dict[TopicPartition, Position]:
     """The beginnings (EARLIEST) or ends (LATEST) of the logs, or the first records from a time on, where there is
     one."""
-    found = list_offsets(session, partitions, at)
-    return {tp: Position(offset.offset, offset.leader_epoch) for tp, offset in found.items() if offset}
+    offsets = list_offsets(session, partitions, at)
+    return {tp: Position(offset.offset, offset.leader_epoch) for tp, offset in offsets.items() if offset}
 
 
 def _find_by_time(session: Session, partitions: Collection[TopicPartition], millis: int) -> dict[TopicPartition, Position]:
     """The first record that is not older than ``millis``, or the log's end."""
-    found = list_positions(session, partitions, millis)
-    return found | list_positions(session, [tp for tp in partitions if tp not in found], LATEST)
+    positions = list_positions(session, partitions, millis)
+    return positions | list_positions(session, [tp for tp in partitions if tp not in positions], LATEST)
 
 
 def _resolve_specific(
@@ -216,9 +216,9 @@ def _fetch_committed(
     partitions: Iterable[TopicPartition],
     note_group: Callable[[Mapping[TopicPartition, CommittedOffset]], None] = lambda _: None,
 ) -> dict[TopicPartition, Position]:
-    found = group_offsets(session, scan.table, scan.group_id, partitions)
-    note_group(found)
-    return {tp: Position(each.offset, each.leader_epoch) for tp, each in found.items()}
+    offsets = group_offsets(session, scan.table, scan.group_id, partitions)
+    note_group(offsets)
+    return {tp: Position(each.offset, each.leader_epoch) for tp, each in offsets.items()}
 
 
 def _resolve_group_offsets(
@@ -229,28 +229,28 @@ def _resolve_group_offsets(
 ) -> dict[TopicPartition, Position]:
     # Without a group nothing is committed, and only 'group-offsets' itself needs one.
     named = scan.group_id or scan.options.startup_mode is StartupMode.GROUP_OFFSETS
-    found = _fetch_committed(session, scan, partitions, note_group) if partitions and named else {}
-    return _reset_missing(session, scan, partitions, found)
+    positions = _fetch_committed(session, scan, partitions, note_group) if partitions and named else {}
+    return _reset_missing(session, scan, partitions, positions)
 
 
 def _drop_foreign_epochs(
-    session: Session, found: Mapping[TopicPartition, Position], ids: dict[str, str], warn: Callable[[str], None]
+    session: Session, positions: Mapping[TopicPartition, Position], ids: dict[str, str], warn: Callable[[str], None]
 ) -> dict[TopicPartition, Position]:
-    """``found`` without leader epochs that no broker knows. More than half of the brokers have to answer.
+    """``positions`` without leader epochs that no broker knows. More than half of the brokers have to answer.
 
     A group's offset does not say for which topic it was committed. It may be a deleted topic of this name, whose last
     epoch the present topic may never reach, or, if a tool has copied the offset, one of another cluster.
     """
-    hints = {tp: at.epoch for tp, at in found.items() if at.epoch >= 0}
+    hints = {tp: at.epoch for tp, at in positions.items() if at.epoch >= 0}
     topics = session.topics({name for name, _ in hints}, fresh=False)
     known = {(name, each.partition): each.leader_epoch for name, info in topics.items() for each in info.partitions}
     late = {name for (name, partition), epoch in hints.items() if 0 <= known.get((name, partition), -1) < epoch}
     if not late:
-        return dict(found)
+        return dict(positions)
     answers = session.known_epochs(late, Deadline.after(_EPOCH_SECONDS * 1000))  # one may be cut off
     latest = {tp: max((each.get(tp, -1) for each in answers), default=-1) for tp in hints if tp[0] in late}
     if 2 * len(answers) <= len(session.brokers()):
-        return dict(found)
+        return dict(positions)
     foreign = {tp for tp, epoch in latest.items() if epoch < hints[tp]}
     for topic, partition in sorted(foreign):
         warn(
@@ -258,20 +258,20 @@ def _drop_foreign_epochs(
             f"{hints[topic, partition]}, which no broker knows; the topic may have been deleted and recreated since. "
             "Reading starts at this offset nevertheless, if the log has it"
         )
-    note_epochs(session, Positions({tp: replace(found[tp], epoch=latest[tp]) for tp in foreign}, ids))
-    return {tp: replace(at, epoch=-1) if tp in foreign else at for tp, at in found.items()}
+    note_epochs(session, Positions({tp: replace(positions[tp], epoch=latest[tp]) for tp in foreign}, ids))
+    return {tp: replace(at, epoch=-1) if tp in foreign else at for tp, at in positions.items()}
 
 
 def _reset_missing(
     session: Session,
     scan: KafkaScanSpec,
     partitions: Iterable[TopicPartition],
-    found: Mapping[TopicPartition, Position],
+    positions: Mapping[TopicPartition, Position],
 ) -> dict[TopicPartition, Position]:
-    """``found``, with the positions of the other ``partitions`` by ``auto.offset.reset``."""
-    missing = [tp for tp in partitions if tp not in found]
+    """``positions``, and the positions of the other ``partitions`` by ``auto.offset.reset``."""
+    missing = [tp for tp in partitions if tp not in positions]
     if not missing:
-        return dict(found)
+        return dict(positions)
     if scan.reset is ResetStrategy.NONE:
         topic, partition = missing[0]
         lack = f"group '{scan.group_id}' has no committed offset" if scan.start_by is None else "no offset was chosen"
@@ -280,16 +280,16 @@ def _reset_missing(
             "'properties.auto.offset.reset' is not set; set it to earliest or latest, or choose another "
             "'scan.startup.mode'"
         )
-    return dict(found) | list_positions(session, missing, EARLIEST if scan.reset is ResetStrategy.EARLIEST else LATEST)
+    return dict(positions) | list_positions(session, missing, EARLIEST if scan.reset is ResetStrategy.EARLIEST else LATEST)
 
 
 def _reset_outside_log(
-    session: Session, scan: KafkaScanSpec, found: Mapping[TopicPartition, Position]
+    session: Session, scan: KafkaScanSpec, positions: Mapping[TopicPartition, Position]
 ) -> dict[TopicPartition, Position]:
-    """``found``, with positions outside of the log reset by ``auto.offset.reset``."""
-    first, last = list_positions(session, found, EARLIEST), list_offsets(session, found, LATEST, isolation="read_uncommitted")
-    result = dict(found)
-    for (topic, partition), position in found.items():
+    """``positions``, where positions outside of the log are reset by ``auto.offset.reset``."""
+    first, last = list_positions(session, positions, EARLIEST), list_offsets(session, positions, LATEST, isolation="read_uncommitted")
+    result = dict(positions)
+    for (topic, partition), position in positions.items():
         low, high = first[topic, partition], last[topic, partition]
         end = high.offset if high else low.offset
         if low.offset <= position.offset <= end:
