@@ -125,7 +125,7 @@ class ClientConfig:
 
     acks: int = prop(
         Codec("String", _parse_acks),
-        "Replicas that must have a record batch: `all`, `1` or `0`. At-least-once needs `all`: with less, records are "
+        "Replicas that must have a record batch: `all`, `1` or `0`. At-least-once needs `all`: with less, records may be "
         "lost with a broker, and a warning says so. Exactly-once refuses less.",
         -1,
     )
@@ -142,7 +142,7 @@ class ClientConfig:
     max_in_flight_requests_per_connection: int = prop(_POSITIVE, "Produce requests under way per broker.", 5)
     retries: int = prop(
         number(0),
-        "How often a record batch is sent again; `delivery.timeout.ms` is the other bound. 0 ends idempotence.",
+        "How often a record batch is sent again; `delivery.timeout.ms` is the other bound. 0 turns idempotence off.",
         2**31 - 1,
     )
     transaction_timeout_ms: int | None = prop(_POSITIVE, "Time after which the broker aborts an open transaction.")

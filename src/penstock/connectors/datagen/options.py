@@ -22,7 +22,7 @@ class DatagenOptions(OptionSet):
     """Which rows there are."""
 
     rows_per_second: int = opt(
-        "rows-per-second", number(1), default=10_000, doc="How many rows there are in a second.", example="5"
+        "rows-per-second", number(1), default=10_000, doc="Rows per second.", example="5"
     )
     number_of_rows: int | None = opt(
         "number-of-rows",
@@ -46,7 +46,7 @@ class DatagenOptions(OptionSet):
         doc="How the values of a column are made, in separate options: `fields.COLUMN.kind` is `random` or "
         "`sequence`. A sequence needs `start` and `end`. Random numbers are from `min` to `max`; text, bytes, arrays "
         "and maps have a `length`, and text and bytes with `var-len` = `true` any length up to it; timestamps are up "
-        "to `max-past` old. `null-rate` is the part of the values that are NULL. Parts of a column are named behind "
+        "to `max-past` old. `null-rate` is the part of the values that are NULL. Parts of a column are named after "
         "it: fields of a ROW by their names, and `element`, `key` and `value`.",
         example="id.kind:sequence,id.start:1,id.end:1000",
     )

@@ -45,7 +45,7 @@ class Address:
 
     @property
     def connect_seconds(self) -> float:
-        """How long an attempt to connect waits for an answer; infinity means for ever, as libpq's 0 does."""
+        """How long an attempt to connect waits for an answer; infinity means forever, as libpq's 0 does."""
         given = dict(self.parameters).get("connect_timeout", _DEFAULTS["connect_timeout"])
         return float(given) if given.isdecimal() and int(given) > 0 else math.inf
 

@@ -157,7 +157,7 @@ class KafkaTableOptions(OptionSet):
         "topic-pattern",
         PATTERN,
         default=None,
-        doc="Regular expression of Java that a topic's whole name must match. Excludes 'topic'.",
+        doc="Java regular expression that a topic's whole name must match. Excludes 'topic'.",
         example="orders-.*",
     )
     value_format: str = opt(
