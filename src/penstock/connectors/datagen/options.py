@@ -46,7 +46,7 @@ class DatagenOptions(OptionSet):
         doc="How the values of a column are made, in separate options: `fields.COLUMN.kind` is `random` or "
         "`sequence`. A sequence needs `start` and `end`. Random numbers are from `min` to `max`; text, bytes, arrays "
         "and maps have a `length`, and text and bytes with `var-len` = `true` any length up to it; timestamps are up "
-        "to `max-past` old. `null-rate` is the part of the values that are NULL. Parts of a column are named after "
-        "it: fields of a ROW by their names, and `element`, `key` and `value`.",
+        "to `max-past` old. `null-rate` is the part of the values that are NULL. Parts of a column follow its "
+        "name: fields of a ROW by their names, and `element`, `key` and `value`.",
         example="id.kind:sequence,id.start:1,id.end:1000",
     )
