@@ -14,7 +14,7 @@ from kafka.protocol.producer import EndTxnRequest
 
 from penstock.errors import AbortableError, KafkaError, OptionsError, UnknownOutcomeError
 from penstock.kafka.fetch import Fetcher, Range
-from penstock.kafka.offsets import LATEST, CommittedOffset, committed_offsets, list_offsets
+from penstock.kafka.offsets import LATEST, CommittedOffset, fetch_committed_offsets, list_offsets
 from penstock.kafka.produce import Producer
 from penstock.kafka.properties import ClientConfig
 from penstock.kafka.record_batches import encode, scan
@@ -113,7 +113,7 @@ def test_group_offsets_join_the_transaction(session: Session, topic: str, client
         client.add_offsets(group, {(topic, 0): CommittedOffset(10 + number), (topic, 1): CommittedOffset(20, 0, "m")})
         end()
     places = [(topic, 0), (topic, 1)]
-    assert committed_offsets(session, group, places) == {
+    assert fetch_committed_offsets(session, group, places) == {
         (topic, 0): CommittedOffset(10),
         (topic, 1): CommittedOffset(20, 0, "m"),
     }
@@ -133,7 +133,7 @@ def test_a_topic_that_is_gone_takes_no_offset_and_does_not_stop_the_transaction(
     client.commit()
     eventually(lambda: ended(session, client))
     places = [(topic, 0), (topic, 7), (f"no-{topic}", 0)]
-    assert committed_offsets(session, group, places) == {(topic, 0): CommittedOffset(1)}
+    assert fetch_committed_offsets(session, group, places) == {(topic, 0): CommittedOffset(1)}
     assert committed(session, topic) == [1]
 
 

@@ -35,10 +35,10 @@ from penstock.kafka.inspection import (
     HeldBack,
     abort_hanging,
     abort_transaction,
-    blind_spot,
+    explain_unlisted,
     find_held_back,
-    owners,
-    transactions,
+    read_owners,
+    find_transactions,
     list_leaderless,
 )
 from penstock.kafka.offsets import LATEST, list_offsets
@@ -129,7 +129,7 @@ class Scene:
     def states(self) -> dict[str, str]:
         return {
             each.transactional_id.removeprefix(self.prefix): each.state
-            for each in transactions(self.session, self.prefix, ended=True)
+            for each in find_transactions(self.session, self.prefix, ended=True)
         }
 
     def held(self) -> list[HeldBack]:
@@ -152,7 +152,7 @@ def scenes(cluster: KafkaCluster) -> Iterator[Scene]:
     session = Session(ClientConfig.from_properties(cluster.client_settings()))
     made = Scene(cluster, session)
     yield made
-    for each in transactions(session, made.prefix):
+    for each in find_transactions(session, made.prefix):
         if each.state == "Ongoing":
             abort_transaction(session, each)
     session.close()
@@ -360,7 +360,7 @@ class TestAbort:
 
     def test_what_was_shown_is_aborted_and_nothing_that_came_after_it(self, plain: Scene) -> None:
         client = plain.open("query", running())
-        (shown,) = transactions(plain.session, plain.prefix)
+        (shown,) = find_transactions(plain.session, plain.prefix)
         client.commit()
         client.begin()
         plain.write(client, 0)
@@ -428,7 +428,7 @@ class TestHanging:
 
     def test_it_is_told_apart_and_ended(self, restricted: Scene, txn: Callable[..., Shown]) -> None:
         client = self.hang(restricted)
-        assert transactions(restricted.session, restricted.prefix) == []
+        assert find_transactions(restricted.session, restricted.prefix) == []
         (held,) = restricted.held()
         (holder,) = held.holders
         assert (held.partition, held.records, holder.hanging) == (0, RECORDS, True)
@@ -506,7 +506,7 @@ def test_a_lost_broker_hides_what_it_coordinated_and_this_is_said(txn: Callable[
             each.transactional_id: session.coordinator(TRANSACTION, each.transactional_id, session.deadline())
             for each in clients
         }
-        assert {each.transactional_id for each in transactions(session, scene.prefix)} == set(homes)
+        assert {each.transactional_id for each in find_transactions(session, scene.prefix)} == set(homes)
         assert len(set(homes.values())) > 1
         lost = homes[clients[0].transactional_id]
         assert isinstance(lost, int)
@@ -573,8 +573,8 @@ class TestRights:
         session = Session(ClientConfig.from_properties(restricted.cluster.client_settings("alice")))
         (held,) = find_held_back(session, [restricted.out])
         assert (held.records, held.holders) == (RECORDS, ())
-        assert "may not describe all" in blind_spot(session)
-        assert "cannot be read" in owners(session, [f"{restricted.prefix}query"], restricted.progress.name).unknown
+        assert "may not describe all" in explain_unlisted(session)
+        assert "cannot be read" in read_owners(session, [f"{restricted.prefix}query"], restricted.progress.name).unknown
         with pytest.raises(AuthorizationError):
             describe_transaction(session, f"{restricted.prefix}query")
         session.close()

@@ -14,7 +14,7 @@ from kafka.protocol.producer import EndTxnRequest
 from penstock.kafka.faults import fault_from_code
 from penstock.kafka.properties import ClientConfig
 from penstock.kafka.session import session_for
-from penstock.kafka.topics import create_topic, finalized_features
+from penstock.kafka.topics import create_topic, read_finalized_features
 from penstock_testing import Api, Frame, NumberedRecords, ProxiedCluster, Then, Trap, Verdict, Verifier
 from penstock_testing.services import DEFAULT_VERSION
 from tests.faults.contents import garbled
@@ -440,7 +440,7 @@ def run_cell(
     """Run a cell once."""
     with trial(cluster, records, folder, mutation, seed) as given:
         if found.version != DEFAULT_VERSION:
-            level = finalized_features(given.session).get("metadata.version", 0)
+            level = read_finalized_features(given.session).get("metadata.version", 0)
             given.hit(f"brokers of {found.version}, metadata.version {level}", 0 < level < METADATA_OF_KAFKA_4)
         if found.version == DEFAULT_VERSION and found.properties.get("transaction.version") != "0":
             return found.run(given)

@@ -173,7 +173,7 @@ def _offsets_outside() -> Sequence[Patch]:
 def _progress_outside() -> Sequence[Patch]:
     def record(session: Session, client: Any, topic: Any, what: Any, *, deadline: Deadline | None = None) -> Ack:
         with Producer(session) as producer:
-            producer.submit(topic.name, *progress.progress_batch(topic, client.transactional_id, what))
+            producer.submit(topic.name, *progress.encode_progress(topic, client.transactional_id, what))
             producer.flush(deadline)
             (ack,) = producer.acks()
         return ack

@@ -25,11 +25,11 @@ from penstock.kafka.inspection import (
     abort_hanging,
     abort_transaction,
     age_ms,
-    blind_spot,
+    explain_unlisted,
     find_held_back,
     is_open,
-    owners,
-    transactions,
+    read_owners,
+    find_transactions,
     list_leaderless,
 )
 from penstock.kafka.partitions import TopicPartition
@@ -93,7 +93,7 @@ def _connect_deadline(session: Session) -> Deadline:
 def _list(args: argparse.Namespace) -> int:
     prefix = args.prefix or ""
     with _connect(args) as session:
-        shown = transactions(session, prefix, ended=args.all)
+        shown = find_transactions(session, prefix, ended=args.all)
         _warn_about_unseen(session, prefix, bool(shown))
         known, people = _find_owners(session, shown, args)
         held = [
@@ -104,7 +104,7 @@ def _list(args: argparse.Namespace) -> int:
         lost = list_leaderless(session)
         hanging = [each for each in held if any(holder.hanging for holder in each.holders)]
         # A transaction of an id that is not listed looks like a hanging one.
-        doubt = blind_spot(session) if hanging else ""
+        doubt = explain_unlisted(session) if hanging else ""
     if shown:
         print(_format_table(shown, people))
     else:
@@ -130,8 +130,8 @@ _HELD_TITLES = ("PARTITION", "FROM OFFSET", "RECORDS", "HELD BACK BY", "SINCE")
 
 def _warn_about_unseen(session: Session, prefix: str, any_seen: bool) -> None:
     """Warns when open transactions may be missing from a list. Raises KafkaError when no id is listed at all."""
-    unseen = blind_spot(session, prefix)
-    if unseen and not any_seen and not transactions(session, prefix, ended=True):
+    unseen = explain_unlisted(session, prefix)
+    if unseen and not any_seen and not find_transactions(session, prefix, ended=True):
         raise KafkaError(f"no transactional id is listed: {unseen}")
     if unseen:
         _warn(unseen)
@@ -292,7 +292,7 @@ def _abort_hanging(session: Session, args: argparse.Namespace) -> int:
         hint = "abort transactional ids in a separate command"
         raise OptionsError((Problem("cannot be combined with ids or --prefix", where="--hanging", hint=hint),))
     tps = [_parse_partition(each) for each in args.hanging]
-    doubt = blind_spot(session)
+    doubt = explain_unlisted(session)
     if doubt and not args.force:
         raise KafkaError(
             f"hanging transactions look like those of ids that are not listed: {doubt}; --force aborts them "
@@ -352,7 +352,7 @@ def _find_transactions(session: Session, args: argparse.Namespace, *, ended: boo
         hint = "penstock txn list shows them"
         raise OptionsError((Problem("name transactional ids, or give --prefix P, and not both", hint=hint),))
     if args.prefix is not None:
-        found = transactions(session, args.prefix, ended=ended)
+        found = find_transactions(session, args.prefix, ended=ended)
         _warn_about_unseen(session, args.prefix, bool(found))
         return found
     found = []
@@ -384,7 +384,7 @@ def _find_owners(
 ) -> tuple[Owners, dict[str, _Owner]]:
     """What the progress topic says about transactional ids, and the owner of each."""
     ids = [each.transactional_id for each in chosen]
-    known = owners(session, ids, args.progress_topic, deadline=_connect_deadline(session))
+    known = read_owners(session, ids, args.progress_topic, deadline=_connect_deadline(session))
     return known, {each: _find_owner(known.find_progress(each).latest_claim, known, args.progress_topic) for each in ids}
 
 

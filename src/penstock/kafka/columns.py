@@ -28,7 +28,7 @@ _NO_BYTES = read_only(np.empty(0, np.uint8))
 _NO_INTS = read_only(np.empty(0, np.int64))
 
 
-def binary_column(array: pa.Array | pa.ChunkedArray | None, rows: int) -> ColumnParts:
+def to_binary_column(array: pa.Array | pa.ChunkedArray | None, rows: int) -> ColumnParts:
     """``array`` (any binary, string or null type) with ``rows`` rows; None means all null.
 
     The bytes of an array or of a single chunk are not copied; several chunks are joined first. Raises SchemaError
@@ -51,13 +51,13 @@ def binary_column(array: pa.Array | pa.ChunkedArray | None, rows: int) -> Column
     return ColumnParts(starts, lengths, read_only(np.frombuffer(data, np.uint8)) if data is not None else _NO_BYTES)
 
 
-def header_column(array: pa.Array | pa.ChunkedArray | None, rows: int) -> HeaderColumn:
+def to_header_column(array: pa.Array | pa.ChunkedArray | None, rows: int) -> HeaderColumn:
     """Lists of headers, of HEADERS_TYPE or ``map<string, binary>``; None and null lists mean no headers.
 
     Raises SchemaError for another type or length, or for a null header key.
     """
     if array is None or pa.types.is_null(array.type):
-        none = binary_column(None, 0)
+        none = to_binary_column(None, 0)
         return HeaderColumn(_NO_INTS, _NO_INTS, none, none)
     array = _combine_chunks(array)
     found = array.type
@@ -73,7 +73,7 @@ def header_column(array: pa.Array | pa.ChunkedArray | None, rows: int) -> Header
     if keys.null_count:
         raise SchemaError("a header has a null key; expected text (its value may be null)")
     starts, counts = _ranges(array, array.buffers()[1], wide, null=0)
-    return HeaderColumn(starts, counts, binary_column(keys, len(keys)), binary_column(values, len(values)))
+    return HeaderColumn(starts, counts, to_binary_column(keys, len(keys)), to_binary_column(values, len(values)))
 
 
 def _ranges(array: pa.Array, offsets: pa.Buffer, wide: bool, null: int) -> tuple[NDArray[Any], NDArray[Any]]:

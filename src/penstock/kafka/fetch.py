@@ -19,7 +19,7 @@ from penstock.errors import KafkaError, PossibleDataLossError, Problem, Retriabl
 from penstock.kafka.faults import Action, Fault, KafkaFault, check_code, fault_from_code
 from penstock.kafka.leaders import PartitionInfo
 from penstock.kafka.offsets import EARLIEST, LATEST, list_offsets
-from penstock.kafka.partitions import TopicPartition, partition_name
+from penstock.kafka.partitions import TopicPartition, format_partition
 from penstock.kafka.properties import READ_COMMITTED, READ_UNCOMMITTED
 from penstock.kafka.record_batches import SCAN_BYTES, Records, scan
 from penstock.kafka.session import Session
@@ -84,7 +84,7 @@ class Chunk:
                 check_crcs=check_crcs,
                 aborted=self.aborted,
                 headers=headers,
-                where=partition_name((self.topic, self.partition)),
+                where=format_partition((self.topic, self.partition)),
                 max_bytes=max_bytes,
             )
             yield records
@@ -113,7 +113,7 @@ class _Reading:
 
     @property
     def name(self) -> str:
-        return partition_name(self.tp)
+        return format_partition(self.tp)
 
 
 @dataclass

@@ -20,7 +20,7 @@ from penstock.errors import AuthorizationError, ExecutionError, KafkaError
 from penstock.kafka.faults import Action, fault_from_code
 from penstock.kafka.leaders import PartitionInfo
 from penstock.kafka.offsets import LATEST, list_offsets
-from penstock.kafka.partitions import TopicPartition, partition_name
+from penstock.kafka.partitions import TopicPartition, format_partition
 from penstock.kafka.produce import ProducerIdentity
 from penstock.kafka.progress import TOPIC, ProgressRead, ProgressTopic, read_progress_of
 from penstock.kafka.properties import READ_COMMITTED, READ_UNCOMMITTED
@@ -41,12 +41,12 @@ _STATE_TOPIC = "__transaction_state"
 # --- transactions ----------------------------------------------------------------------------------------------
 
 
-def transactions(
+def find_transactions(
     session: Session, prefix: str = "", *, ended: bool = False, deadline: Deadline | None = None
 ) -> list[TransactionDescription]:
     """The open transactions of ids that start with ``prefix``, by id; with ``ended`` also the last ended ones.
 
-    Lacks ids that may not be described: brokers do not list them, see :func:`blind_spot`.
+    Lacks ids that may not be described: brokers do not list them, see :func:`explain_unlisted`.
     """
     deadline = deadline or session.deadline()
     found = []
@@ -70,7 +70,7 @@ def age_ms(transaction: TransactionDescription) -> int | None:
     return max(0, now_ms() - transaction.started_ms)
 
 
-def blind_spot(session: Session, prefix: str = "") -> str:
+def explain_unlisted(session: Session, prefix: str = "") -> str:
     """The reason why open transactions of ids with this prefix may not be listed; empty if all are listed.
 
     Describes an unused id, to find out whether all ids may be described.
@@ -114,7 +114,7 @@ class Holder:
 
     @property
     def hanging(self) -> bool:
-        """Whether no coordinator has this transaction open. Certain only if :func:`blind_spot` is empty."""
+        """Whether no coordinator has this transaction open. Certain only if :func:`explain_unlisted` is empty."""
         return self.transaction is None
 
 
@@ -179,7 +179,7 @@ def _find_holders(
     """The producers with a transaction open in each of these partitions, without partitions where it has ended."""
     producers = _open_producers(session, tps, deadline)
     known = {
-        (tp, each.producer_id): each for each in transactions(session, deadline=deadline) for tp in each.partitions
+        (tp, each.producer_id): each for each in find_transactions(session, deadline=deadline) for tp in each.partitions
     }
     strangers = {
         tp for tp, found in producers.items() if any((tp, each.producer_id) not in known for each in found or ())
@@ -261,7 +261,7 @@ class Owners:
         return self.reads.get(transactional_id) or ProgressRead()
 
 
-def owners(
+def read_owners(
     session: Session, transactional_ids: Iterable[str], topic: str = TOPIC, *, deadline: Deadline | None = None
 ) -> Owners:
     """The claims of these ids and their last published batches, in one pass over the progress topic.
@@ -311,7 +311,7 @@ def _identify(transaction: TransactionDescription) -> tuple[int, int, int]:
 def abort_hanging(session: Session, held: HeldBack, holder: Holder) -> None:
     """Write the abort marker of a hanging transaction into its partition, as ``kafka-transactions.sh abort`` does.
 
-    Needs Alter or ClusterAction on the cluster. The caller has made sure that :func:`blind_spot` is empty: a marker
+    Needs Alter or ClusterAction on the cluster. The caller has made sure that :func:`explain_unlisted` is empty: a marker
     would end a transaction in use halfway. Raises KafkaError if this one is not, or no longer, hanging.
     """
     deadline = session.deadline()
@@ -324,7 +324,7 @@ def abort_hanging(session: Session, held: HeldBack, holder: Holder) -> None:
     ]
     if (holder.producer_id, holder.start_offset) not in now:
         raise KafkaError(
-            f"{partition_name(tp)}: nothing was aborted: producer {holder.producer_id} has no hanging transaction "
+            f"{format_partition(tp)}: nothing was aborted: producer {holder.producer_id} has no hanging transaction "
             f"there that begins at offset {holder.start_offset}; list the transactions again"
         )
     Marker = WriteTxnMarkersRequest.WritableTxnMarker

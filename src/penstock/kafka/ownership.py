@@ -18,7 +18,7 @@ from penstock.errors import (
 from penstock.kafka.fetch import Fetcher, Range
 from penstock.kafka.produce import IMPLICIT_VERSION, Ack, Producer, ProducerIdentity
 from penstock.kafka.progress.reading import ProgressRead, read_present_progress, read_progress
-from penstock.kafka.progress.topic import ProgressTopic, progress_batch
+from penstock.kafka.progress.topic import ProgressTopic, encode_progress
 from penstock.kafka.properties import READ_UNCOMMITTED
 from penstock.kafka.session import Session
 from penstock.kafka.transactions import State, TransactionClient, TransactionDescription, describe_transaction
@@ -72,7 +72,7 @@ def write_progress(
 ) -> Ack:
     """Write ``entry`` to the progress topic as part of the client's open transaction, and wait for the brokers."""
     with Producer(session, client.identity, transactional_id=client.transactional_id) as producer:
-        producer.submit(topic.name, *progress_batch(topic, client.transactional_id, entry))
+        producer.submit(topic.name, *encode_progress(topic, client.transactional_id, entry))
         producer.flush(deadline)
         (ack,) = producer.acks()
     return ack

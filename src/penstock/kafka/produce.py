@@ -26,7 +26,7 @@ from kafka.protocol.producer import AddPartitionsToTxnRequest, InitProducerIdReq
 from penstock.deadline import Backoff, Deadline
 from penstock.errors import AbortableError, KafkaError, PenstockError, RetriableError, StaleEpochError
 from penstock.kafka.faults import CLIENT_CODE, Action, Fault, KafkaFault, check_code, fault_from_code, fault_from_exception
-from penstock.kafka.partitions import TopicPartition, by_topic, partition_name
+from penstock.kafka.partitions import TopicPartition, group_by_topic, format_partition
 from penstock.kafka.record_batches import stamp
 from penstock.kafka.session import TRANSACTION, Session
 from penstock.kafka.wire import Node
@@ -159,7 +159,7 @@ class _Lane:
 
     @property
     def name(self) -> str:
-        return partition_name(self.tp)
+        return format_partition(self.tp)
 
     def acknowledge(self, batch: _Batch, base_offset: int) -> None:
         """Count a batch. One that was sent again may come after later ones."""
@@ -431,7 +431,7 @@ class Producer:
                 topic_id=topic_ids[name],
                 partition_data=[Partition(index=index, records=batches[name, index].data) for index in indexes],
             )
-            for name, indexes in by_topic(batches).items()
+            for name, indexes in group_by_topic(batches).items()
         ]
         versions = {"min_version": 3}
         if self._identity and self._transactional_id:
@@ -456,7 +456,7 @@ class Producer:
             return
         label = "adding to the transaction: " + ", ".join(f"{topic}-{partition}" for topic, partition in new)
         Topic = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
-        topics = [Topic(name=name, partitions=partitions) for name, partitions in by_topic(new).items()]
+        topics = [Topic(name=name, partitions=partitions) for name, partitions in group_by_topic(new).items()]
 
         def build() -> Any:
             return AddPartitionsToTxnRequest(
@@ -474,7 +474,7 @@ class Producer:
                     if fault.action is Action.OUTCOME:
                         raise StaleEpochError(f"{label}: {fault.name}")
                     if fault.code != _NOT_ATTEMPTED:
-                        check_code(fault.code, partition_name((topic.name, each.partition_index)), "Write")
+                        check_code(fault.code, format_partition((topic.name, each.partition_index)), "Write")
 
         self._session.ask_coordinator(label, TRANSACTION, transactional_id, build, check)
         self._added.update(new)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from penstock.errors import KafkaError, Problem, RecordError, SchemaError, UnsupportedError
 from penstock.kafka import kernels
-from penstock.kafka.columns import HEADERS_TYPE, binary_column, header_column, read_only
+from penstock.kafka.columns import HEADERS_TYPE, to_binary_column, to_header_column, read_only
 from penstock.kafka.compression import Compression, Decompressor, compress
 
 Raw = bytes | bytearray | memoryview | NDArray[np.uint8]
@@ -124,7 +124,7 @@ class Records:
         return int(self.offsets.size)
 
 
-def batch_headers(raw: Raw, *, where: str = "") -> Heads:
+def read_batch_headers(raw: Raw, *, where: str = "") -> Heads:
     """The headers of all complete batches of ``raw`` as an array of BATCH_DTYPE, control batches with their type.
 
     ``where`` names the partition in errors. Raises KafkaError for a batch that is malformed or has a wrong CRC32C,
@@ -490,8 +490,8 @@ def encode(
     batch alone, SchemaError for columns of other types or lengths.
     """
     rows = len(values)
-    key_column, value_column = binary_column(keys, rows), binary_column(values, rows)
-    header_lists = header_column(headers, rows)
+    key_column, value_column = to_binary_column(keys, rows), to_binary_column(values, rows)
+    header_lists = to_header_column(headers, rows)
     times = _per_row(timestamps, np.int64, "timestamps", rows)
     targets = _per_row(partitions, np.int32, "partitions", rows)
     if not rows:

@@ -20,7 +20,7 @@ from penstock.deadline import Backoff, Deadline
 from penstock.errors import KafkaError, RetriableError
 from penstock.kafka.faults import CLIENT_CODE, Action, Fault, KafkaFault, check_code, fault_from_code, fault_from_exception
 from penstock.kafka.leaders import Leaders, PartitionInfo
-from penstock.kafka.partitions import TopicPartition, partition_name
+from penstock.kafka.partitions import TopicPartition, format_partition
 from penstock.kafka.properties import ClientConfig
 from penstock.kafka.reachability import is_of_connection, explain_unreachable
 from penstock.kafka.wire import Node, Wire
@@ -266,7 +266,7 @@ class Session:
                         continue
                     if fault.action is Action.REFRESH:
                         self.forget_topics([tp[0]])
-                    failure = KafkaFault(fault.lacking("Describe"), partition_name(tp))
+                    failure = KafkaFault(fault.lacking("Describe"), format_partition(tp))
                     if not fault.action.retriable:
                         raise failure
             if left:
@@ -400,7 +400,7 @@ class Session:
         if info.leader < 0:
             self.forget_topics([topic])
             since = f": no leader is known since leader epoch {info.leader_epoch}" if info.leader_epoch >= 0 else ""
-            raise KafkaFault(_NO_LEADER, partition_name((topic, partition)) + since)
+            raise KafkaFault(_NO_LEADER, format_partition((topic, partition)) + since)
         return info
 
     def known_leader(self, topic: str, partition: int) -> Node | None:

@@ -32,7 +32,7 @@ def cluster_id(session: Session) -> str:
     return session.cluster_id or ""
 
 
-def matching_topics(session: Session, pattern: str) -> dict[str, TopicInfo]:
+def find_matching_topics(session: Session, pattern: str) -> dict[str, TopicInfo]:
     """Topics whose whole name matches a regular expression, as with Java's ``Pattern.matches``.
 
     Leaves out Kafka's internal topics and penstock's own (progress).
@@ -88,7 +88,7 @@ def create_topic(
     return info.topic_id if created else None
 
 
-def topic_configs(
+def read_topic_configs(
     session: Session, names: Iterable[str], keys: Iterable[str] | None = None, *, deadline: Deadline | None = None
 ) -> dict[str, dict[str, str]] | None:
     """Settings of topics (all of them without ``keys``); None if DescribeConfigs is not granted."""
@@ -143,7 +143,7 @@ def _read_configs(answer: Any) -> dict[_Resource, dict[str, str]] | None:
     return found
 
 
-def finalized_features(session: Session, *, deadline: Deadline | None = None) -> dict[str, int]:
+def read_finalized_features(session: Session, *, deadline: Deadline | None = None) -> dict[str, int]:
     """The levels of the cluster's finalized features (ApiVersions v3, KIP-584); none on brokers below 2.7."""
 
     def build() -> Any:
@@ -158,4 +158,4 @@ def finalized_features(session: Session, *, deadline: Deadline | None = None) ->
 
 def transaction_version(session: Session, *, deadline: Deadline | None = None) -> int:
     """The finalized ``transaction.version``: 2 since Kafka 4.0 unless it was not raised, 0 if it is not known."""
-    return finalized_features(session, deadline=deadline).get("transaction.version", 0)
+    return read_finalized_features(session, deadline=deadline).get("transaction.version", 0)

@@ -33,8 +33,8 @@ from penstock.errors import (
     UnknownOutcomeError,
 )
 from penstock.kafka.faults import Action, check_code, fault_from_code
-from penstock.kafka.offsets import CommittedOffset, is_gone, offset_topics
-from penstock.kafka.partitions import TopicPartition, partition_name
+from penstock.kafka.offsets import CommittedOffset, is_gone, build_offset_topics
+from penstock.kafka.partitions import TopicPartition, format_partition
 from penstock.kafka.produce import IMPLICIT_VERSION, ProducerIdentity
 from penstock.kafka.session import GROUP, TRANSACTION, Session, iter_partitions
 from penstock.kafka.topics import max_transaction_timeout_ms, transaction_version
@@ -212,7 +212,7 @@ class TransactionClient:
         Topic = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic
 
         def build() -> Any:
-            topics = offset_topics(Topic, Topic.TxnOffsetCommitRequestPartition, offsets)
+            topics = build_offset_topics(Topic, Topic.TxnOffsetCommitRequestPartition, offsets)
             member = {"generation_id": -1, "member_id": "", "group_instance_id": None}
             return TxnOffsetCommitRequest(**owner, **member, topics=topics, **versions)
 
@@ -222,7 +222,7 @@ class TransactionClient:
         def check(answer: Any) -> None:
             for tp, each in iter_partitions(answer.topics):
                 if not is_gone(self._session, tp, each.error_code, deadline):
-                    _check_offsets(each.error_code, partition_name(tp), label)
+                    _check_offsets(each.error_code, format_partition(tp), label)
 
         try:
             if not implicit:

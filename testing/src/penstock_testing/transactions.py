@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Collection, Iterable
 
 from penstock.errors import RetriableError, ServiceError
-from penstock.kafka.inspection import HeldBack, find_held_back, transactions
+from penstock.kafka.inspection import HeldBack, find_held_back, find_transactions
 from penstock.kafka.properties import ClientConfig
 from penstock.kafka.session import Session, session_for
 from penstock.kafka.transactions import TransactionDescription, describe_transaction
@@ -37,7 +37,7 @@ class TransactionInspector:
 
     def open_transactions(self, prefix: str = "") -> list[TransactionDescription]:
         """The open transactions of transactional ids that start with ``prefix``."""
-        return transactions(self.session, prefix)
+        return find_transactions(self.session, prefix)
 
     def describe(self, transactional_id: str) -> TransactionDescription | None:
         """What the coordinator knows about a transactional id; None when it knows nothing."""

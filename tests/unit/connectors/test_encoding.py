@@ -19,7 +19,7 @@ from penstock.connectors.kafka.table.metadata import WRITABLE
 from penstock.errors import RecordError
 from penstock.kafka.compression import Compression
 from penstock.kafka.properties import ClientConfig
-from penstock.kafka.record_batches import batch_headers, scan
+from penstock.kafka.record_batches import read_batch_headers, scan
 from penstock.spi import HIDDEN, Column, ColumnKind, TableDefinition, Task
 from penstock.types import INT, STRING, arrow_schema
 
@@ -337,7 +337,7 @@ def texts(**properties):
 @pytest.mark.parametrize("codec", Compression)
 def test_compression_type_is_that_of_the_batches(codec):
     (batch,) = texts(compression_type=codec.name.lower())
-    assert batch_headers(batch.data)["attributes"][0] & 0x07 == codec
+    assert read_batch_headers(batch.data)["attributes"][0] & 0x07 == codec
     assert (len(batch.data) < len(texts()[0].data) / 2) == (codec is not Compression.NONE)
 
 

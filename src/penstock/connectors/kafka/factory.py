@@ -10,7 +10,7 @@ from penstock.connectors.kafka.sink.partitioners import BUILT_IN, load
 from penstock.connectors.kafka.sink.spec import KafkaSinkSpec
 from penstock.connectors.kafka.source.spec import KafkaScanSpec
 from penstock.connectors.kafka.table.client_properties import add_group
-from penstock.connectors.kafka.table.metadata import READABLE, MetadataColumn, as_metadata
+from penstock.connectors.kafka.table.metadata import READABLE, MetadataColumn, with_metadata_types
 from penstock.connectors.kafka.table.options import (
     BoundedMode,
     KafkaSinkOptions,
@@ -79,7 +79,7 @@ def build_sink(resolution: Resolution) -> KafkaSinkSpec:
     exactly_once = options.guarantee is Guarantee.EXACTLY_ONCE
     return KafkaSinkSpec(
         **vars(found),
-        schema=as_metadata(resolution.table.written, found.metadata),
+        schema=with_metadata_types(resolution.table.written, found.metadata),
         guarantee=options.guarantee,
         transactional_id_prefix=(options.transactional_id_prefix or "") if exactly_once else "",
         chooser=resolution.table.objects.get("sink.partitioner"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.connectors.kafka.sink.spec import KafkaSinkSpec
-from penstock.connectors.kafka.sink.topics import writable_topics
+from penstock.connectors.kafka.sink.topics import find_writable_topics
 from penstock.connectors.kafka.source.bounds import (
     listed,
     note_epochs,
@@ -16,7 +16,7 @@ from penstock.connectors.kafka.source.bounds import (
 )
 from penstock.connectors.kafka.source.losses import retention_error, skip_recreated, truncation_error
 from penstock.connectors.kafka.source.positions import Positions
-from penstock.connectors.kafka.source.retriever import group_offsets
+from penstock.connectors.kafka.source.retriever import fetch_group_offsets
 from penstock.connectors.kafka.source.spec import KafkaScanSpec
 from penstock.connectors.kafka.table.options import BoundedMode, StartupMode
 from penstock.errors import RetriableError
@@ -56,7 +56,7 @@ def _check_start(session: Session, scan: KafkaScanSpec, start_time: int | None) 
     asks = (start_time is None and scan.options.startup_mode in startup) or scan.options.bounded_mode in bounded
     if asks and scan.group_id and partitions:
         try:
-            group_offsets(session, scan.table, scan.group_id, partitions, session.deadline(_PENDING_MS))
+            fetch_group_offsets(session, scan.table, scan.group_id, partitions, session.deadline(_PENDING_MS))
         except RetriableError:
             return
     resolve_stop(session, scan, resolve_start(session, scan, start_time))
@@ -89,6 +89,6 @@ def check_sink(spec: KafkaSinkSpec, context: StartContext) -> None:
     transactions that the brokers do not allow."""
     client = spec.client_config
     session = session_for(client)
-    writable_topics(session, spec, (context.settings.progress_topic,), create=client.allow_auto_create_topics)
+    find_writable_topics(session, spec, (context.settings.progress_topic,), create=client.allow_auto_create_topics)
     if spec.guarantee is Guarantee.EXACTLY_ONCE and client.transaction_timeout_ms is not None:
         transaction_timeout_ms(session, client.transaction_timeout_ms)

@@ -16,7 +16,7 @@ from penstock.connectors.postgres.staging import (
     writer_factory,
 )
 from penstock.connectors.postgres.staging_tables import StagingTables, open_transaction
-from penstock.connectors.postgres.tables import Table, current_schema, find_tables
+from penstock.connectors.postgres.tables import Table, find_current_schema, find_tables
 from penstock.errors import DatabaseError, DatabaseUnavailableError, FencedError
 from penstock.spi import Batch, Committer, JobContext, Output, Published, WriterFactory, WriteTasks
 
@@ -42,7 +42,7 @@ class AtLeastOnceCommitter(Committer):
         with self._database.transaction() as transaction:
             self._tables = find_tables(transaction, self._outputs)
             if any(output.spec.upsert_keys for output in self._outputs):
-                namespace = current_schema(transaction)
+                namespace = find_current_schema(transaction)
                 tables = sorted(output.table for output in self._outputs)  # a job may have several such committers
                 owner = f"{self._context.query_id} {tables}"
                 self._staging = StagingTables(self._database, namespace, owner, self._context.run_id)

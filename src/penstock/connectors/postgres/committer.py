@@ -8,10 +8,10 @@ from dataclasses import replace
 from typing import Any
 
 from penstock.connectors.postgres.database import CommitOutcomeError, Database, Transaction
-from penstock.connectors.postgres.progress import TABLE, ProgressRow, ProgressTable, progress_schemas
+from penstock.connectors.postgres.progress import TABLE, ProgressRow, ProgressTable, list_progress_schemas
 from penstock.connectors.postgres.staging import Staged, copying_instructions, digest, writer_factory
 from penstock.connectors.postgres.staging_tables import StagingTables, open_transaction
-from penstock.connectors.postgres.tables import Table, current_schema, find_tables
+from penstock.connectors.postgres.tables import Table, find_current_schema, find_tables
 from penstock.delivery import (
     FINISH_BATCH,
     Claim,
@@ -74,7 +74,7 @@ class PostgresCommitter(Committer):
         with self._database.transaction() as transaction:
             self._tables = find_tables(transaction, self._outputs)
             self._names = tuple(sorted({table.name for table in self._tables}))
-            present = current_schema(transaction)
+            present = find_current_schema(transaction)
         self._rows = ProgressTable(self._choose_namespace(present))
         self._key = self._choose_key()
         self._check_rows()
@@ -141,7 +141,7 @@ class PostgresCommitter(Committer):
     def _list_schemas(self) -> list[str]:
         """The schemas that have a progress table."""
         with self._database.transaction() as transaction:
-            return progress_schemas(transaction)
+            return list_progress_schemas(transaction)
 
     def _find_namespaces(self) -> dict[str, str]:
         """The schemas with progress of this query, by the tables that it was written to. They are found even if the

@@ -22,7 +22,7 @@ TABLE = "penstock_progress"
 _COLUMNS = "job, run_id, owner, query_id, batch_id, start_position, end_position, tables, state"
 
 
-def progress_schemas(transaction: Transaction) -> list[str]:
+def list_progress_schemas(transaction: Transaction) -> list[str]:
     """The schemas of the database that have a progress table."""
     sql = (
         "SELECT n.nspname::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "

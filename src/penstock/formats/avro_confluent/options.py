@@ -14,8 +14,8 @@ from penstock.formats.avro_confluent.settings import (
     URLS,
     RegistryAddress,
     RegistrySettings,
-    address_problems,
-    settings_and_problems,
+    check_addresses,
+    read_settings,
 )
 from penstock.options import BOOLEAN, DURATION, MAP, TEXT, OptionSet, Properties, Rule, opt
 
@@ -23,7 +23,7 @@ _STORE = "JKS or PKCS12; a PEM file with the property `schema.registry.ssl.{}.ty
 
 
 def _check_addresses(options: AvroConfluentOptions) -> Iterator[Problem]:
-    yield from address_problems(options.addresses)
+    yield from check_addresses(options.addresses)
 
 
 def _check_client(options: AvroConfluentOptions) -> Iterator[Problem]:
@@ -139,4 +139,4 @@ class AvroConfluentOptions(OptionSet):
             if each.key.startswith(properties)
         }
         own = {key: value for key, value in given.items() if value is not None}
-        return settings_and_problems(addresses, dict(self.properties), timeout_ms, own)
+        return read_settings(addresses, dict(self.properties), timeout_ms, own)

@@ -92,7 +92,7 @@ class RegistrySettings:
         return _encode_basic(address.login) if address.login and not self.authorization else self.authorization
 
 
-def settings_and_problems(
+def read_settings(
     addresses: tuple[RegistryAddress, ...], given: Mapping[str, str], timeout_ms: float, own: Mapping[str, str]
 ) -> tuple[RegistrySettings, list[Problem]]:
     """The settings from addresses and properties, and the problems of the properties.
@@ -127,7 +127,7 @@ def _client_property(option: str) -> str:
     return _SSL + option if option.startswith("ssl.") else option.replace("-", ".")
 
 
-def address_problems(addresses: tuple[RegistryAddress, ...]) -> Iterator[Problem]:
+def check_addresses(addresses: tuple[RegistryAddress, ...]) -> Iterator[Problem]:
     """The problems of the addresses of a registry."""
     if not addresses:
         yield Problem("expected the address of a schema registry", "url", hint="for example http://localhost:8081")

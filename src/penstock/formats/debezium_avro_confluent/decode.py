@@ -19,7 +19,7 @@ from penstock.spi import Decoded
 from penstock.types import STRING, Field, RowType, arrow_schema
 
 
-def envelope_type(schema: RowType) -> RowType:
+def build_envelope_type(schema: RowType) -> RowType:
     """The fields of a message that are read and written. Debezium writes others too: the source and the time."""
     image = schema.with_nullability(True)
     return RowType((Field("before", image), Field("after", image), Field("op", STRING)), nullable=False)
@@ -37,7 +37,7 @@ class DebeziumAvroConfluentDecoder(TableCodec[AvroConfluentOptions]):
 
     @cached_property
     def _records(self) -> AvroConfluentDecoder:
-        return AvroConfluentDecoder(envelope_type(self.schema), self.options)
+        return AvroConfluentDecoder(build_envelope_type(self.schema), self.options)
 
     def decode(self, messages: pa.BinaryArray) -> Decoded:
         """Decode a column of messages, which may have different schemas. ``bad`` lists the refused messages.

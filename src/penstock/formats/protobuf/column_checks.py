@@ -52,7 +52,7 @@ def must_be_utf8(field: MessageField) -> bool:
     return bool(field._GetFeatures().utf8_validation == FeatureSet.Utf8Validation.VERIFY)
 
 
-def first_names(enum: Any) -> dict[int, str]:
+def map_first_names(enum: Any) -> dict[int, str]:
     """The names of an enum's numbers; the first name if several share a number, as in Java."""
     found: dict[int, str] = {}
     for value in enum.values:

@@ -21,7 +21,7 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError
 
 from penstock.errors import OptionsError, Problem, nearest
-from penstock.formats.protobuf.java_names import java_names
+from penstock.formats.protobuf.java_names import list_java_names
 from penstock.formats.shared.codec import Picklable
 
 _INSTALL = "pip install '.[protobuf]', or set 'descriptor-file'"
@@ -181,7 +181,7 @@ def _find_message(files: list[FileDescriptorProto], wanted: str) -> str:
 
 def _names(file: FileDescriptorProto) -> Iterator[tuple[str, str]]:
     """The full name of each message of a file, and the name of its Java class with dots for ``$``."""
-    for name, java in java_names(file):
+    for name, java in list_java_names(file):
         yield name, java.replace("$", ".")
 
 

@@ -13,7 +13,7 @@ from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
 
 from penstock.exact.errors import FieldError, Malformed
-from penstock.formats.protobuf.column_checks import Message, MessageField, field_path, first_names, is_map
+from penstock.formats.protobuf.column_checks import Message, MessageField, field_path, map_first_names, is_map
 from penstock.formats.protobuf.read_compiler import UNRECOGNIZED
 from penstock.formats.protobuf.read_reasons import NOT_TEXT, READ_REASONS
 from penstock.loops import type_roots
@@ -113,7 +113,7 @@ def _find_missing(message: Any, path: str) -> str:
 
 def _enum(number: int, field: MessageField, root: int, path: str) -> str | int:
     if root == type_roots.STRING:
-        return first_names(field.enum_type).get(number, UNRECOGNIZED)
+        return map_first_names(field.enum_type).get(number, UNRECOGNIZED)
     limit = _LIMITS.get(root, 2**31)
     if not -limit <= number < limit:
         raise FieldError(path, "out of the range of the column's type")

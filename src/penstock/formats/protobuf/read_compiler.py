@@ -11,7 +11,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from penstock.columns.nested import Shape
 from penstock.errors import Problem, SchemaError
 from penstock.formats.protobuf import read_program as p
-from penstock.formats.protobuf.column_checks import Message, MessageField, field_path, first_names, is_map, must_be_utf8
+from penstock.formats.protobuf.column_checks import Message, MessageField, field_path, map_first_names, is_map, must_be_utf8
 from penstock.loops import type_roots
 
 #: Java's name, and Flink's text, for a number that the enum does not have.
@@ -156,7 +156,7 @@ class _ProtobufReadCompiler:
 
     def _place_enum(self, enum: Any) -> int:
         if enum.full_name not in self.enums:
-            names = sorted(first_names(enum).items())
+            names = sorted(map_first_names(enum).items())
             spans = [(self.tables.keep(name.encode()), len(name)) for _, name in (*names, (0, UNRECOGNIZED))]
             self.enums[enum.full_name] = self.tables.look_up(
                 [
@@ -197,7 +197,7 @@ class _ProtobufReadCompiler:
         value = field.default_value
         root = self.shape.nodes[node].root
         if field.enum_type and root == type_roots.STRING:
-            value = first_names(field.enum_type)[value]
+            value = map_first_names(field.enum_type)[value]
         elif valid and root in _LARGEST and not -_LARGEST[root] - 1 <= value <= _LARGEST[root]:
             reason = f"the default of {field.full_name} is {value}, which does not fit a column of type"
             self.problems.append(Problem(f"{reason} {self.shape.nodes[node].type}", self._path(node)))

@@ -40,7 +40,7 @@ class Seal:
         return hmac.new(self.secret.encode(), text.encode(), hashlib.sha256).hexdigest()
 
 
-def encoded_record(key: bytes, value: bytes, partition: int, largest: int = DEFAULT_MAX_MESSAGE_BYTES) -> EncodedBatch:
+def encode_record(key: bytes, value: bytes, partition: int, largest: int = DEFAULT_MAX_MESSAGE_BYTES) -> EncodedBatch:
     """An encoded batch of one record."""
     (batch,) = record_batches.encode(
         keys=pa.array([key], pa.binary()),
@@ -65,7 +65,7 @@ def mark_key(transactional_id: str) -> bytes:
     return (transactional_id + _MARK_KEY).encode()
 
 
-def sealed_value(transactional_id: str, record: Progress | Claim, seal: Seal | None) -> bytes:
+def encode_value(transactional_id: str, record: Progress | Claim, seal: Seal | None) -> bytes:
     """The JSON of a record, with its seal if it is progress."""
     fields = {name: getattr(record, name) for name in record.__dataclass_fields__}
     fields = {name: value for name, value in fields.items() if value or name not in _OPTIONAL}

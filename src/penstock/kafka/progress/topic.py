@@ -12,10 +12,10 @@ from penstock.delivery import Claim, Progress
 from penstock.errors import AuthorizationError, CheckpointError, KafkaError, RetriableError
 from penstock.kafka import partitioner
 from penstock.kafka.progress import records
-from penstock.kafka.progress.records import DEFAULT_MAX_MESSAGE_BYTES, Seal, encoded_record, sealed_value
+from penstock.kafka.progress.records import DEFAULT_MAX_MESSAGE_BYTES, Seal, encode_record, encode_value
 from penstock.kafka.record_batches import RecordTooLargeError
 from penstock.kafka.session import Session, TopicInfo
-from penstock.kafka.topics import create_topic, topic_configs
+from penstock.kafka.topics import create_topic, read_topic_configs
 
 TOPIC = "__penstock_progress"
 #: Why a progress topic with another id cannot be used.
@@ -87,7 +87,7 @@ def ensure_progress_topic(
             "cluster, or continue with --adopt-progress"
         )
     keys = ["cleanup.policy", "unclean.leader.election.enable", "min.insync.replicas", "max.message.bytes"]
-    settings = (topic_configs(session, [name], keys, deadline=deadline) or {}).get(name, {})
+    settings = (read_topic_configs(session, [name], keys, deadline=deadline) or {}).get(name, {})
     address = session.config.bootstrap_servers[0]
     for key, wanted, harm in _VITAL:
         if settings.get(key, wanted) != wanted:
@@ -137,16 +137,16 @@ def _topic_settings(replication: int) -> dict[str, str]:
     }
 
 
-def progress_batch(
+def encode_progress(
     topic: ProgressTopic, transactional_id: str, record: Progress | Claim
 ) -> tuple[int, memoryview, int]:
     """An encoded batch of ``record``: partition, bytes, record count, the parameters of :meth:`Producer.submit`.
 
     Raises KafkaError for a record that is larger than the topic allows.
     """
-    key, value = records.record_key(transactional_id, type(record)), sealed_value(transactional_id, record, topic.seal)
+    key, value = records.record_key(transactional_id, type(record)), encode_value(transactional_id, record, topic.seal)
     try:
-        batch = encoded_record(key, value, topic.partition_of(transactional_id), topic.max_message_bytes)
+        batch = encode_record(key, value, topic.partition_of(transactional_id), topic.max_message_bytes)
     except RecordTooLargeError as error:
         raise KafkaError(
             f"the progress record of transactional id '{transactional_id}' has {error.size} bytes, above the "

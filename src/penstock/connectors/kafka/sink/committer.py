@@ -46,7 +46,7 @@ from penstock.kafka.progress import (
     ProgressTopic,
     Seal,
     ensure_progress_topic,
-    progress_batch,
+    encode_progress,
     read_present_progress,
     read_progress,
 )
@@ -234,7 +234,7 @@ class KafkaCommitter(WritingCommitter):
         if not tasks.computed:
             check_stateless(self.context, self._progress)
         # Before anything is sent: a record above the topic's limit raises here.
-        progress_batch(self._require_topic(), self.transactional_id, progress)
+        encode_progress(self._require_topic(), self.transactional_id, progress)
         published = run_with_retries(lambda: self._attempt(batch, progress, tasks), batch.id, self.context)
         self._progress, self._published = progress, True
         return published

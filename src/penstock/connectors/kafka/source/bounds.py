@@ -10,7 +10,7 @@ from typing import Any
 from uuid import UUID
 
 from penstock.connectors.kafka.source.positions import Position, Positions
-from penstock.connectors.kafka.source.retriever import Retriever, group_offsets
+from penstock.connectors.kafka.source.retriever import Retriever, fetch_group_offsets
 from penstock.connectors.kafka.source.spec import CustomOffsets, KafkaScanSpec
 from penstock.connectors.kafka.table.offsets import PartitionOffsets, format_partitions
 from penstock.connectors.kafka.table.options import BoundedMode, ResetStrategy, StartupMode
@@ -19,7 +19,7 @@ from penstock.errors import ExecutionError, KafkaError, PenstockError, PossibleD
 from penstock.kafka.offsets import EARLIEST, LATEST, CommittedOffset, list_offsets
 from penstock.kafka.partitions import TopicPartition
 from penstock.kafka.session import Session, TopicInfo
-from penstock.kafka.topics import cluster_id, matching_topics
+from penstock.kafka.topics import cluster_id, find_matching_topics
 
 #: How long brokers are asked for a leader epoch that a group's offset names and none of them knows.
 _EPOCH_SECONDS = 5.0
@@ -153,7 +153,7 @@ def with_epochs(stop: Positions, ends: Mapping[TopicPartition, Position]) -> Pos
 def find_topics(session: Session, scan: KafkaScanSpec) -> dict[str, TopicInfo]:
     """The topics that are read. Raises KafkaError for a named topic that does not exist."""
     if scan.options.topic_pattern:
-        return matching_topics(session, scan.options.topic_pattern)
+        return find_matching_topics(session, scan.options.topic_pattern)
     session.forget_topics(scan.options.topic)  # the session is shared, and its metadata may be minutes old
     return {name: session.topic(name) for name in scan.options.topic}
 
@@ -216,7 +216,7 @@ def _fetch_committed(
     partitions: Iterable[TopicPartition],
     note_group: Callable[[Mapping[TopicPartition, CommittedOffset]], None] = lambda _: None,
 ) -> dict[TopicPartition, Position]:
-    offsets = group_offsets(session, scan.table, scan.group_id, partitions)
+    offsets = fetch_group_offsets(session, scan.table, scan.group_id, partitions)
     note_group(offsets)
     return {tp: Position(each.offset, each.leader_epoch) for tp, each in offsets.items()}
 

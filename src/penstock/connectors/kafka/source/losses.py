@@ -14,7 +14,7 @@ from dataclasses import replace
 from penstock.connectors.kafka.source.bounds import listed
 from penstock.connectors.kafka.source.positions import Position, Positions
 from penstock.errors import PossibleDataLossError
-from penstock.kafka.offsets import EARLIEST, LATEST, end_of_epochs
+from penstock.kafka.offsets import EARLIEST, LATEST, find_epoch_ends
 from penstock.kafka.partitions import TopicPartition
 from penstock.kafka.session import Session, TopicInfo
 
@@ -90,7 +90,7 @@ def skip_truncated(session: Session, start: Positions) -> Positions:
     ends = listed(session, start.at, LATEST)
     moved = {tp: end for tp, end in ends.items() if end.offset < start.at[tp].offset}
     doubtful = {tp: at.epoch for tp, at in start.at.items() if tp not in moved and ends[tp].epoch > at.epoch >= 0}
-    for tp, end in end_of_epochs(session, doubtful).items() if doubtful else ():
+    for tp, end in find_epoch_ends(session, doubtful).items() if doubtful else ():
         if 0 <= end.offset < start.at[tp].offset:
             moved[tp] = Position(end.offset, end.leader_epoch)
     if not moved:

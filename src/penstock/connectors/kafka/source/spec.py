@@ -8,9 +8,9 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Protocol
 
 from penstock.connectors.kafka.sink.dead_letters import adapt_guarantee
-from penstock.connectors.kafka.sink.spec import KafkaSinkSpec, progress_problems
+from penstock.connectors.kafka.sink.spec import KafkaSinkSpec, find_progress_problems
 from penstock.connectors.kafka.table.header_filter import HEADER_FILTER
-from penstock.connectors.kafka.table.metadata import OF_VALUE, MetadataColumn, as_metadata
+from penstock.connectors.kafka.table.metadata import OF_VALUE, MetadataColumn, with_metadata_types
 from penstock.connectors.kafka.table.offsets import OFFSETS, PARTITIONS
 from penstock.connectors.kafka.table.options import BoundedMode, KafkaSourceOptions, ResetStrategy, StartupMode
 from penstock.connectors.kafka.table.spec import KafkaTableSpec
@@ -69,7 +69,7 @@ class KafkaScanSpec(KafkaTableSpec[KafkaSourceOptions]):
     @property
     def native(self) -> RowType:
         """The columns of the reading tasks, before metadata columns are cast to their declared types."""
-        return as_metadata(self.produced, self.metadata)
+        return with_metadata_types(self.produced, self.metadata)
 
     @property
     def capabilities(self) -> ScanCapabilities:
@@ -91,7 +91,7 @@ class KafkaScanSpec(KafkaTableSpec[KafkaSourceOptions]):
     def problems(self, settings: Settings) -> tuple[Problem, ...]:
         """A problem when dead letters would go to the job's progress topic."""
         topics = self.dead_letters.options.topic if self.dead_letters else ()
-        return progress_problems(topics, settings, "scan.dead-letter.topic", self.table)
+        return find_progress_problems(topics, settings, "scan.dead-letter.topic", self.table)
 
     def dead_letter_sink(self, others: Sequence[SinkSpec]) -> KafkaSinkSpec | None:
         """The sink of the dead letters in a job with the sinks ``others``; None when they are not kept."""

@@ -32,7 +32,7 @@ from penstock.connectors.kafka.source.watermarks import END, Notes
 from penstock.connectors.kafka.spark.reader import KafkaDataSource
 from penstock.deadline import Deadline
 from penstock.errors import KafkaError, PenstockError
-from penstock.kafka.offsets import CommittedOffset, GroupOffsets, commit_offsets, group_members
+from penstock.kafka.offsets import CommittedOffset, GroupOffsets, commit_offsets, count_group_members
 from penstock.kafka.partitions import TopicPartition
 from penstock.kafka.session import session_for
 from penstock.spi import (
@@ -97,7 +97,7 @@ class KafkaScan(Source):
     def _check_group(self) -> None:
         """With 'scan.check.duplicated.group.id', raises KafkaError for a group that already has members."""
         if self._scan.options.check_duplicated_group_id and (
-            members := group_members(self._session, self._scan.group_id)
+            members := count_group_members(self._session, self._scan.group_id)
         ):
             raise KafkaError(
                 f"table '{self._scan.table}': consumer group '{self._scan.group_id}' already has {members} member(s); "
