@@ -27,7 +27,7 @@ from penstock.connectors.postgres.committer import PostgresCommitter
 from penstock.connectors.postgres.database import Database, Transaction
 from penstock.connectors.postgres.progress import ProgressTable
 from penstock.connectors.postgres.spec import PostgresSinkSpec
-from penstock.connectors.postgres.staging import writer_factory
+from penstock.connectors.postgres.staging import build_writer_factory
 from penstock.errors import (
     AbortableError,
     CheckpointError,
@@ -463,7 +463,7 @@ def context(query_id="q", job="job", next_batch=0):
 
 def copy_rows(outputs: Sequence[Output], instructions: str, number: int, rows: pa.RecordBatch) -> list[Any]:
     """Copies rows as the task of that number; what it tells the driver."""
-    writers = writer_factory(outputs, 1)
+    writers = build_writer_factory(outputs, 1)
     (told,) = writers.run(Task(number, 1, instructions), rows_of_outputs(outputs, rows))
     found: list[Any] = told.to_pylist()
     return found

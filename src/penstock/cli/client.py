@@ -11,7 +11,7 @@ from pathlib import Path
 
 from penstock.cli.display import add_pairs, parse_pairs
 from penstock.errors import OptionsError, Problem
-from penstock.kafka.properties import ClientConfig, check, remarks, describe_without_effect, without_effect
+from penstock.kafka.properties import ClientConfig, check, find_remarks, describe_without_effect, find_without_effect
 
 _SERVERS = "bootstrap.servers"
 
@@ -41,9 +41,9 @@ def client_config(args: argparse.Namespace) -> ClientConfig:
         problems.append(replace(each, where=option if each.key in given or file is None else str(file)))
     if problems:
         raise OptionsError(tuple(problems))
-    for name, why in remarks(properties):
+    for name, why in find_remarks(properties):
         print(f"warning: '{name}' has no effect: {why}", file=sys.stderr)
-    if line := describe_without_effect(without_effect(properties)):
+    if line := describe_without_effect(find_without_effect(properties)):
         print(f"warning: {line}", file=sys.stderr)
     return ClientConfig.from_properties(properties)
 

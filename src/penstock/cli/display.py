@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
-from penstock.delivery import utc
+from penstock.delivery import format_utc
 from penstock.errors import Problem
 
 _BYTES = ("B", "KiB", "MiB", "GiB", "TiB")
@@ -81,12 +81,12 @@ def format_size(number: float) -> str:
 
 def format_moment(ms: int) -> str:
     """A time in ms since the epoch; a negative one is unknown."""
-    return utc(ms) if ms >= 0 else "an unknown time"
+    return format_utc(ms) if ms >= 0 else "an unknown time"
 
 
 def format_event_time(ms: int) -> str:
     """A watermark in ms since the epoch, which is the largest number when the input has ended."""
-    return "the end" if ms == _END else utc(ms)
+    return "the end" if ms == _END else format_utc(ms)
 
 
 def describe_command(text: str) -> str:

@@ -38,14 +38,14 @@ _DOUBLE = re.compile(
 _EXACT = decimal.Context(prec=4096, rounding=decimal.ROUND_HALF_UP, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN)
 
 
-def java_trim(text: str) -> str:
+def trim_like_java(text: str) -> str:
     """``text`` without characters up to the space at either end, as ``String.trim`` removes them."""
     return text.strip(_BLANK)
 
 
 def parse_integer(text: str, name: str) -> int:
     """A whole number within the range of the type ``name``. Raises ValueError."""
-    plain = java_trim(text)
+    plain = trim_like_java(text)
     if _INTEGER.fullmatch(plain) is None:
         raise ValueError(f"expected a whole number, not {show_value(text)}")
     return check_range(int(plain), name, text)
@@ -65,7 +65,7 @@ def range_error(text: str, name: str) -> ValueError:
 
 
 def _match_number(text: str) -> re.Match[str]:
-    match = _DOUBLE.fullmatch(java_trim(text))
+    match = _DOUBLE.fullmatch(trim_like_java(text))
     if match is None:
         raise ValueError(f"expected a number, not {show_value(text)}")
     return match
@@ -144,7 +144,7 @@ def to_decimal(value: Decimal, to: DecimalType) -> Decimal | None:
     return rounded if len(rounded.as_tuple().digits) <= to.precision else None
 
 
-def decimal_text(value: Decimal, plain: bool) -> str:
+def format_decimal(value: Decimal, plain: bool) -> str:
     """A decimal as Flink writes it: in Java's notation without trailing zeros or, if ``plain``, with all digits of its
     scale and no exponent."""
     if plain:
@@ -152,15 +152,15 @@ def decimal_text(value: Decimal, plain: bool) -> str:
     return str(value.normalize(_EXACT)) if value else "0"
 
 
-def double_text(value: float) -> str:
+def format_double(value: float) -> str:
     """``Double.toString`` of Java 19 and later: the shortest text that reads back as ``value``."""
     return _to_java_notation(value, repr(value))
 
 
-def float_text(value: float) -> str:
+def format_float(value: float) -> str:
     """``Float.toString`` of Java 19 and later, for a value that a float holds exactly."""
     if not math.isfinite(value) or value == 0.0:
-        return double_text(value)
+        return format_double(value)
     return _to_java_notation(value, np.format_float_scientific(np.float32(value), unique=True))
 
 

@@ -32,22 +32,22 @@ def text_writer(data_type: DataType, *, plain: bool, iso: bool = False, zone: bo
         case PrimitiveType(name="BOOLEAN"):
             return lambda value: "true" if value else "false"
         case PrimitiveType(name="DOUBLE"):
-            return numbers.double_text
+            return numbers.format_double
         case PrimitiveType(name="FLOAT"):
-            return numbers.float_text
+            return numbers.format_float
         case PrimitiveType(name="DATE"):
-            return timestamps.date_text
+            return timestamps.format_date
         case PrimitiveType() | StringType():
             return str
         case DecimalType():
-            return lambda value: numbers.decimal_text(value, plain)
+            return lambda value: numbers.format_decimal(value, plain)
         case BinaryType():
             return lambda value: base64.b64encode(value).decode()
         case TimeType():
             unit = 10 ** (9 - time_digits(data_type))
-            return lambda value: timestamps.time_text(value // unit * unit)
+            return lambda value: timestamps.format_time(value // unit * unit)
         case TimestampType(local_zone=local):
-            return lambda value: timestamps.timestamp_text(value, iso, zone or local)
+            return lambda value: timestamps.format_timestamp(value, iso, zone or local)
     raise TypeError(f"no text form of {data_type}")
 
 

@@ -48,7 +48,7 @@ def parse_date(text: str, smart: bool = False) -> int:
     return days
 
 
-def lenient_date(text: str) -> int:
+def parse_lenient_date(text: str) -> int:
     """``yyyy-[M]M-[d]d`` as ``java.sql.Date.valueOf`` reads it: a day past the end of the month is in the next
     month."""
     match = _SQL_DATE.fullmatch(text)
@@ -124,21 +124,21 @@ def _parse_offset(text: str) -> int:
     return -micros if text[0] == "-" else micros
 
 
-def date_text(days: int) -> str:
+def format_date(days: int) -> str:
     """Days since the epoch as ``yyyy-MM-dd``; a sign before years outside 0000 to 9999."""
     year, month, day = date_from_days(days)
     shown = f"{year:04d}" if 0 <= year <= 9999 else f"{'-' if year < 0 else '+'}{abs(year):04d}"
     return f"{shown}-{month:02d}-{day:02d}"
 
 
-def time_text(nanos: int) -> str:
+def format_time(nanos: int) -> str:
     """Nanoseconds of the day as ``HH:mm:ss`` with the fraction, if any, without trailing zeros."""
     seconds, fraction = divmod(nanos, 1_000_000_000)
     shown = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
     return f"{shown}.{fraction:09d}".rstrip("0") if fraction else shown
 
 
-def timestamp_text(micros: int, iso: bool = False, zone: bool = False) -> str:
+def format_timestamp(micros: int, iso: bool = False, zone: bool = False) -> str:
     """Microseconds since the epoch as text; ``zone`` appends ``Z``."""
     days, rest = divmod(micros, _DAY)
-    return f"{date_text(days)}{'T' if iso else ' '}{time_text(rest * 1000)}{'Z' if zone else ''}"
+    return f"{format_date(days)}{'T' if iso else ' '}{format_time(rest * 1000)}{'Z' if zone else ''}"

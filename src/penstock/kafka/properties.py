@@ -4,7 +4,7 @@ Every property of the Java consumer, producer and admin client (Kafka 4.3) is in
 :data:`ACTS` has the same effect as in Java, :data:`REFUSED` would contradict what penstock does itself, and
 :data:`WITHOUT_MEANING` configures a part of the Java client that penstock does not have; it is accepted, so that an
 existing table definition keeps working. A name that is close to one of them is an error; any other has no effect, as in
-the Java client, and :func:`remarks` names it.
+the Java client, and :func:`find_remarks` names it.
 """
 
 from __future__ import annotations
@@ -178,13 +178,13 @@ def is_property(name: str) -> bool:
     return name in ACTS or name in WITHOUT_MEANING or name in REFUSED
 
 
-def remarks(properties: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+def find_remarks(properties: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     """The properties without effect that users may expect to have one, with the reason."""
     unknown = [(name, "it is not a property of a Kafka client") for name in properties if not is_property(name)]
     return (*unknown, *((name, BYTES) for name in properties if name in SERIALIZERS))
 
 
-def without_effect(properties: Mapping[str, str]) -> Mapping[str, str]:
+def find_without_effect(properties: Mapping[str, str]) -> Mapping[str, str]:
     """The other properties without effect, which a job does not need, each with the reason."""
     found = {name: WITHOUT_MEANING[name] for name in properties if name in WITHOUT_MEANING}
     found |= {name: REFUSED[name] for name in properties if name in REFUSED and is_usual(name, properties[name])}
@@ -192,7 +192,7 @@ def without_effect(properties: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def describe_without_effect(found: Mapping[str, str], prefix: str = "") -> str:
-    """One line about properties of :func:`without_effect`, with ``prefix`` before their names; empty without any."""
+    """One line about properties of :func:`find_without_effect`, with ``prefix`` before their names; empty without any."""
     reasons: dict[str, list[str]] = {}
     for name, why in found.items():
         reasons.setdefault(why, []).append(f"'{prefix}{name}'")

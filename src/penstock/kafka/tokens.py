@@ -14,7 +14,7 @@ from urllib.parse import quote_plus, urlencode, urlsplit
 
 from penstock.kafka.faults import CLIENT_CODE, Action, Fault, KafkaFault
 from penstock.kafka.login import TokenEndpoint, TokenFile, TokenLogin, UnsecuredToken
-from penstock.tls import tls_context
+from penstock.tls import build_tls_context
 
 _LARGEST_ANSWER = 1 << 20
 _SECONDS = 30.0
@@ -32,7 +32,7 @@ class Tokens:
         self._tls: ssl.SSLContext | None = None
         source = login.source
         if isinstance(source, TokenEndpoint) and source.url.startswith("https:"):
-            self._tls = tls_context(source.tls, "sasl.jaas.config")
+            self._tls = build_tls_context(source.tls, "sasl.jaas.config")
         self._lock = threading.Lock()
         self._token, self._good_until = "", 0.0
         #: Sent with the token (KIP-342).

@@ -26,7 +26,7 @@ from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 
 from penstock.kafka.authentication import Authentication
 from penstock.kafka.properties import ClientConfig
-from penstock.tls import tls_context
+from penstock.tls import build_tls_context
 
 #: A broker id, or the name kafka-python gives to a bootstrap address.
 Node = int | str
@@ -347,7 +347,7 @@ def _library_config(config: ClientConfig) -> dict[str, Any]:
         "receive_message_max_bytes": _NO_LIMIT,
         # Producers and fetchers limit their requests under way themselves.
         "max_in_flight_requests_per_connection": _NO_LIMIT,
-        "ssl_context": tls_context(config.tls) if secure else None,
+        "ssl_context": build_tls_context(config.tls) if secure else None,
     }
 
 

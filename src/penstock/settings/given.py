@@ -12,7 +12,7 @@ from penstock.options import Codec, Option, Origin
 from penstock.settings.codecs import FILLED
 from penstock.settings.ignored import WITHOUT_EFFECT, ignored_key
 from penstock.settings.job import Settings
-from penstock.settings.kerberos import KERBEROS_PREFIX, KerberosSettings, kerberos_remarks, read_kerberos
+from penstock.settings.kerberos import KERBEROS_PREFIX, KerberosSettings, find_kerberos_remarks, read_kerberos
 from penstock.settings.refused import REFUSED
 from penstock.settings.restart import (
     DEFAULT_WITH_CHECKPOINTS,
@@ -21,7 +21,7 @@ from penstock.settings.restart import (
     TYPE,
     TYPE_KEYS,
     read_restart_strategy,
-    without_effect,
+    find_without_effect,
 )
 
 _NAME = Option(
@@ -147,7 +147,7 @@ class GivenSettings:
         restart, kerberos = self._texts["restart"], self._texts["kerberos"]
         if "checkpoint_interval" in self._values and not self.names_a_strategy:
             restart = {TYPE_KEYS[0]: DEFAULT_WITH_CHECKPOINTS, **restart}
-        for key, remark in (without_effect(restart) | kerberos_remarks(kerberos)).items():
+        for key, remark in (find_without_effect(restart) | find_kerberos_remarks(kerberos)).items():
             self._warn(f"{self._places[key]}: {remark}")
         origin = Origin(places=self._places)
         given = {name: value for name, value in self._values.items() if name}

@@ -82,7 +82,7 @@ def read_kerberos(given: Mapping[str, str], origin: Origin) -> KerberosSettings 
     return found if found.for_kafka else None
 
 
-def kerberos_remarks(given: Mapping[str, str]) -> dict[str, str]:
+def find_kerberos_remarks(given: Mapping[str, str]) -> dict[str, str]:
     """The keys without effect because Kafka is not among the contexts, each with a warning."""
     contexts = f"{KERBEROS_PREFIX}contexts"
     if KAFKA_CONTEXT in _names(given.get(contexts, "")):

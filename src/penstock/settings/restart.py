@@ -150,7 +150,7 @@ def read_restart_strategy(given: Mapping[str, str], origin: Origin) -> RestartSt
     return STRATEGIES[name].from_text(given, origin, f"{PREFIX}{name}.") if name else None
 
 
-def without_effect(given: Mapping[str, str]) -> dict[str, str]:
+def find_without_effect(given: Mapping[str, str]) -> dict[str, str]:
     """The keys of strategies that were not chosen, each with a warning."""
     name = _find_name(given)
     why = f"'{TYPE_KEYS[0]}' is '{name}'"

@@ -119,7 +119,7 @@ def read_tls(properties: Mapping[str, str]) -> tuple[Tls, list[Problem]]:
     return tls, problems
 
 
-def tls_context(tls: Tls, where: str = "") -> ssl.SSLContext:
+def build_tls_context(tls: Tls, where: str = "") -> ssl.SSLContext:
     """The TLS context for a client's connections.
 
     Raises:

@@ -18,7 +18,7 @@ import pytest
 from penstock import notices
 from penstock.connectors.postgres.address import parse_address
 from penstock.connectors.postgres.changes import LastChanges, find_last_of_keys
-from penstock.connectors.postgres.columns import TableColumn, match_columns, stage_type
+from penstock.connectors.postgres.columns import TableColumn, match_columns, choose_stage_type
 from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.spec import PostgresSinkSpec
 from penstock.connectors.postgres.staging import (
@@ -27,8 +27,8 @@ from penstock.connectors.postgres.staging import (
     StageSpec,
     _Stage,
     copy_passed_rows,
-    copying_instructions,
-    writer_factory,
+    build_copying_instructions,
+    build_writer_factory,
 )
 from penstock.errors import (
     BatchError,
@@ -289,9 +289,9 @@ def test_a_name_means_the_same_in_lower_case_unless_it_is_there_as_written():
 
 
 def test_every_type_has_a_staged_one_or_is_refused():
-    assert stage_type(parse_type("ARRAY<TIMESTAMP_LTZ(3)>")) == "timestamp with time zone[]"
-    assert stage_type(parse_type("ARRAY<ARRAY<INT>>")) is None
-    assert stage_type(parse_type("ARRAY<MAP<INT, INT>>")) is None
+    assert choose_stage_type(parse_type("ARRAY<TIMESTAMP_LTZ(3)>")) == "timestamp with time zone[]"
+    assert choose_stage_type(parse_type("ARRAY<ARRAY<INT>>")) is None
+    assert choose_stage_type(parse_type("ARRAY<MAP<INT, INT>>")) is None
 
 
 # --- staged rows -----------------------------------------------------------------------------------------------------
@@ -359,8 +359,8 @@ def pass_on(
     names = list(before.schema.names)
     values, hidden = given.select(names), given.select([each for each in given.schema.names if each not in names])
     outputs = [Output(0, "t", each.spec, each.schema) for each in (before, now)]
-    passed = writer_factory(outputs[:1], 1).run(Task(0, 1), [(0, values, hidden)])
-    instructions = copying_instructions(StageSpec(now.spec.address, "s", (now,)))
+    passed = build_writer_factory(outputs[:1], 1).run(Task(0, 1), [(0, values, hidden)])
+    instructions = build_copying_instructions(StageSpec(now.spec.address, "s", (now,)))
     list(copy_passed_rows(outputs[1:], Task(0, 1, instructions, abandoned=abandoned), passed))
 
 
@@ -385,7 +385,7 @@ def test_a_row_that_cannot_be_copied_is_not_passed_on(copied, ident, text, field
     table = branch("id BIGINT, text STRING", ["id"])
     given = rows(id=pa.array([2, ident], pa.int64()), text=pa.array(["x", text]))
     names = list(table.schema.names)
-    writer = writer_factory([Output(0, "t", table.spec, table.schema)], 1).open(Task(0, 1))
+    writer = build_writer_factory([Output(0, "t", table.spec, table.schema)], 1).open(Task(0, 1))
     with pytest.raises(RecordError) as raised:
         list(writer.write(0, given.select(names), given.select(list(HIDDEN.names))))
     assert (raised.value.partition, raised.value.offset, raised.value.field) == (3, 101, field)
@@ -501,4 +501,4 @@ def test_checking_a_file_does_not_load_the_client():
 
 
 def test_a_column_of_text_needs_no_length():
-    assert stage_type(STRING) == stage_type(parse_type("VARCHAR(5)")) == "text"
+    assert choose_stage_type(STRING) == choose_stage_type(parse_type("VARCHAR(5)")) == "text"

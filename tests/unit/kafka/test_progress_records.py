@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.delivery import Progress, canonical
+from penstock.delivery import Progress, to_canonical_json
 from penstock.errors import KafkaError
 from penstock.kafka.progress import ProgressTopic, Seal, encode_progress
 from penstock.kafka.progress.records import NotBelievedError, parse_record, encode_value
@@ -50,9 +50,9 @@ def test_the_seal_covers_fields_of_other_versions() -> None:
     """A version that wrote another field sealed it too, and one that does not know it believes the record."""
     fields = {"query_id": "mine", "batch_id": 3, "start": [1], "end": [2], "another": {}}
     record = {"kind": "progress", "version": 1, "seal": SEAL.sign("tx", fields), **fields}
-    assert parse_record(Progress, "tx", canonical(record).encode(), SEAL) == Progress("mine", 3, [1], [2])
+    assert parse_record(Progress, "tx", to_canonical_json(record).encode(), SEAL) == Progress("mine", 3, [1], [2])
     with pytest.raises(NotBelievedError, match="does not have its seal"):
-        parse_record(Progress, "tx", canonical({**record, "another": 1}).encode(), SEAL)
+        parse_record(Progress, "tx", to_canonical_json({**record, "another": 1}).encode(), SEAL)
 
 
 @pytest.mark.parametrize("tables", [(), ("sink -> topic",)])

@@ -10,7 +10,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
 
 from penstock.errors import OptionsError
-from penstock.tls import Tls, read_tls, tls_context
+from penstock.tls import Tls, read_tls, build_tls_context
 from penstock.tls.jks import StoreError, read_jks
 from penstock.tls.stores import load_identity
 
@@ -23,7 +23,7 @@ STORE_PASS, KEY_PASS = "store-pass", "key-pass"
 def context(**properties: str) -> ssl.SSLContext:
     tls, problems = read_tls({f"ssl.{name.replace('_', '.')}": value for name, value in properties.items()})
     assert problems == []
-    return tls_context(tls, "table 't'")
+    return build_tls_context(tls, "table 't'")
 
 
 @pytest.mark.parametrize("file", ["trust.jks", "trust.p12", "key.jks", "key.p12", "legacy.p12"])
@@ -109,7 +109,7 @@ def test_what_is_wrong_with_a_truststore(file: str, properties: dict[str, str], 
 def test_what_is_wrong_with_a_keystore(file: str, properties: dict[str, str], key: str, reason: str) -> None:
     tls, _ = read_tls({**properties, "ssl.keystore.location": str(FOLDER / file)})
     with pytest.raises(OptionsError) as raised:
-        tls_context(tls)
+        build_tls_context(tls)
     (problem,) = raised.value.problems
     assert problem.key == key
     assert reason in str(problem)

@@ -26,7 +26,7 @@ from penstock.connectors.filesystem.files import (
     read,
 )
 from penstock.connectors.filesystem.spec import FilesystemScanSpec, FilesystemSinkSpec
-from penstock.delivery import canonical
+from penstock.delivery import to_canonical_json
 from penstock.spi import (
     PARTITIONS_PER_SOURCE,
     Batch,
@@ -252,7 +252,7 @@ class FilesCommitter(Committer):
     def _prefix(self, output: Output, batch: Batch) -> str:
         """The beginning of the names of a batch's files."""
         # A copy of the job may have planned other rows under the same number: their files are not attempts at this one.
-        positions = hashlib.sha256(canonical([batch.start, batch.end]).encode()).hexdigest()[:12]
+        positions = hashlib.sha256(to_canonical_json([batch.start, batch.end]).encode()).hexdigest()[:12]
         return f"part-{self._job}-{output.index}-{batch.id:09d}-{positions}-"
 
 

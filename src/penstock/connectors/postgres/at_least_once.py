@@ -10,10 +10,10 @@ from penstock.connectors.postgres.staging import (
     PostgresOutput,
     Staged,
     StageSpec,
-    copying_instructions,
-    staging_columns,
-    staging_name,
-    writer_factory,
+    build_copying_instructions,
+    list_staging_columns,
+    build_staging_name,
+    build_writer_factory,
 )
 from penstock.connectors.postgres.staging_tables import StagingTables, open_transaction
 from penstock.connectors.postgres.tables import Table, find_current_schema, find_tables
@@ -50,7 +50,7 @@ class AtLeastOnceCommitter(Committer):
         branches = []
         for number, (output, table) in enumerate(zip(self._outputs, self._tables, strict=True)):
             # One job after another uses a worker's connection, so the name depends on the columns.
-            staging = staging_name(f"{number} {staging_columns(output)}")
+            staging = build_staging_name(f"{number} {list_staging_columns(output)}")
             branches.append(PostgresOutput(**vars(output), staging=staging, insert=table.insert_from(staging)))
         self._branches = tuple(branches)
 
@@ -61,7 +61,7 @@ class AtLeastOnceCommitter(Committer):
 
     def writers(self) -> WriterFactory:
         """Copy rows into staging tables, from which tasks insert them if no table has a key."""
-        return writer_factory(self._outputs, self._context.parallelism)
+        return build_writer_factory(self._outputs, self._context.parallelism)
 
     def publish(self, batch: Batch, tasks: WriteTasks) -> Published:
         """Write the batch. Raises FencedError when another run has dropped the staging tables, as each does when it
@@ -96,7 +96,7 @@ class AtLeastOnceCommitter(Committer):
         return Published(staged.written)
 
     def _copy(self, tasks: WriteTasks, spec: StageSpec) -> Staged:
-        return Staged.from_task_reports(len(self._outputs), tasks.collect(copying_instructions(spec)).rows)
+        return Staged.from_task_reports(len(self._outputs), tasks.collect(build_copying_instructions(spec)).rows)
 
     def close(self) -> None:
         """Drop the staging tables, and close the connections."""

@@ -1,6 +1,6 @@
 """Matches a sink's columns with columns of a PostgreSQL table that hold all their values.
 
-A task copies rows into a staging table, whose columns have the types of Arrow's columns (:func:`stage_type`). From
+A task copies rows into a staging table, whose columns have the types of Arrow's columns (:func:`choose_stage_type`). From
 there they are inserted into the table, whose columns may be wider.
 """
 
@@ -54,7 +54,7 @@ _TYPE = re.compile(
 )
 
 
-def stage_type(logical: DataType) -> str | None:
+def choose_stage_type(logical: DataType) -> str | None:
     """The type of a column in the staging table; None for maps, rows and arrays of arrays."""
     match logical:
         case PrimitiveType(name=name):
@@ -70,7 +70,7 @@ def stage_type(logical: DataType) -> str | None:
         case TimestampType(local_zone=local):
             return f"timestamp {'with' if local else 'without'} time zone"
         case ArrayType(element=element):
-            inner = None if isinstance(element, ArrayType) else stage_type(element)
+            inner = None if isinstance(element, ArrayType) else choose_stage_type(element)
             return inner and f"{inner}[]"
     return None
 
@@ -179,7 +179,7 @@ def _find_misfits(logical: DataType, column: TableColumn) -> Iterator[tuple[str,
         return
     if _is_cast(logical, column):
         return
-    staged, found = stage_type(logical), _TYPE.fullmatch(column.type)
+    staged, found = choose_stage_type(logical), _TYPE.fullmatch(column.type)
     if staged is None or found is None:
         yield f"{logical} cannot be written to {column.type}", ""
         return

@@ -9,7 +9,7 @@ from typing import Any
 
 from penstock.connectors.postgres.database import CommitOutcomeError, Database, Transaction
 from penstock.connectors.postgres.progress import TABLE, ProgressRow, ProgressTable, list_progress_schemas
-from penstock.connectors.postgres.staging import Staged, copying_instructions, digest, writer_factory
+from penstock.connectors.postgres.staging import Staged, build_copying_instructions, shorten_name, build_writer_factory
 from penstock.connectors.postgres.staging_tables import StagingTables, open_transaction
 from penstock.connectors.postgres.tables import Table, find_current_schema, find_tables
 from penstock.delivery import (
@@ -124,7 +124,7 @@ class PostgresCommitter(Committer):
                 )
             return {**now, **dict.fromkeys(self._names, next(iter(kept.values()), present))}
 
-        document = f"postgres-{digest(identity)}"
+        document = f"postgres-{shorten_name(identity)}"
         # The table comes before the document: of two copies that start at once, the later one finds the other's.
         wanted: str = change(checkpoint.revise(document, lambda now: now))[self._names[0]]
         with self._database.transaction() as transaction:
@@ -276,7 +276,7 @@ class PostgresCommitter(Committer):
 
     def writers(self) -> WriterFactory:
         """Copy rows into the staging tables."""
-        return writer_factory(self._outputs, self._context.parallelism)
+        return build_writer_factory(self._outputs, self._context.parallelism)
 
     @property
     def _stages(self) -> StagingTables:
@@ -337,7 +337,7 @@ class PostgresCommitter(Committer):
         finds out how a COMMIT without an answer ended."""
         staged = self._unanswered
         if staged is None or not self._was_committed(progress):
-            copied = tasks.collect(copying_instructions(self._stages.spec)).rows if batch.tasks else ()
+            copied = tasks.collect(build_copying_instructions(self._stages.spec)).rows if batch.tasks else ()
             staged = Staged.from_task_reports(len(self._outputs), copied)
             try:
                 with self._transaction() as transaction:
@@ -408,7 +408,7 @@ class PostgresCommitter(Committer):
 
 def _document(identity: str, namespace: str) -> str:
     """The checkpoint's document of the rows in a progress table, by the identity of its database and its schema."""
-    return f"postgres-{digest(f'{identity}/{namespace}')}"
+    return f"postgres-{shorten_name(f'{identity}/{namespace}')}"
 
 
 def _is_same(one: Progress | None, other: Progress | None) -> bool:

@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 from penstock.columns.streams import ipc_stream
 from penstock.connectors.postgres.address import Address
 from penstock.connectors.postgres.changes import LastChanges, find_deletions
-from penstock.connectors.postgres.columns import stage_type
+from penstock.connectors.postgres.columns import choose_stage_type
 from penstock.connectors.postgres.database import CommitOutcomeError, Transaction, database_at
 from penstock.delivery import FINISH_BATCH
 from penstock.errors import BatchError, CheckpointError, DatabaseUnavailableError, ExecutionError, RecordError
@@ -119,31 +119,31 @@ class Staged:
         )
 
 
-def digest(text: str) -> str:
+def shorten_name(text: str) -> str:
     """A short name for a text that is too long for one."""
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
-def staging_name(owner: str) -> str:
+def build_staging_name(owner: str) -> str:
     """The name of a staging table, or its beginning, for an ``owner``, a text that no other owner has."""
-    return f"penstock_stage_{digest(owner)}"
+    return f"penstock_stage_{shorten_name(owner)}"
 
 
-def staging_columns(output: Output) -> str:
+def list_staging_columns(output: Output) -> str:
     """The columns of a staging table in SQL."""
-    types = [f"c{number} {stage_type(field.type)}" for number, field in enumerate(output.schema.fields)]
+    types = [f"c{number} {choose_stage_type(field.type)}" for number, field in enumerate(output.schema.fields)]
     order = ["place bigint NOT NULL", "deleted boolean NOT NULL"] if output.spec.upsert_keys else []
     return ", ".join(("writer bigint NOT NULL", *order, *types))
 
 
-def writer_factory(outputs: Sequence[Output], owners: int) -> WriterFactory:
+def build_writer_factory(outputs: Sequence[Output], owners: int) -> WriterFactory:
     """Copies rows in the tasks that compute them, or in ``owners`` other tasks, to which they are passed on."""
     given = tuple(outputs)
     return WriterFactory(partial(open_writer, given), STAGED, publish=partial(copy_passed_rows, given), owners=owners)
 
 
 def open_writer(outputs: Sequence[Output], task: Task) -> Writer:
-    """The writer of a task: it copies rows if the driver's instructions (:func:`copying_instructions`) name the tables,
+    """The writer of a task: it copies rows if the driver's instructions (:func:`build_copying_instructions`) name the tables,
     else it passes them on."""
     return _copying_writer(outputs, task) if task.instructions else _PassingWriter(outputs)
 
@@ -157,7 +157,7 @@ def _copying_writer(outputs: Sequence[Output], task: Task) -> CopyingWriter:
     return CopyingWriter(StageSpec(outputs[0].spec.address, namespace, branches), task.number)
 
 
-def copying_instructions(spec: StageSpec) -> str:
+def build_copying_instructions(spec: StageSpec) -> str:
     """The instructions for writers that copy rows as ``spec`` says. Spark logs the instructions of a job: the address
     with its password is not among them."""
     return pickled((spec.namespace, tuple((branch.staging, branch.insert) for branch in spec.branches)))
@@ -304,7 +304,7 @@ class _Stage:
         """Copy rows into the staging table."""
         branch = self.branch
         if branch.insert and not self.records:
-            columns = staging_columns(branch)
+            columns = list_staging_columns(branch)
             transaction.run(f"CREATE TEMP TABLE IF NOT EXISTS {branch.staging} ({columns}) ON COMMIT DELETE ROWS")
         transaction.copy(None if branch.insert else namespace, branch.staging, staged, f"table '{branch.table}'")
         self.records += staged.num_rows

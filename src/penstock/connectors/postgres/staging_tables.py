@@ -12,8 +12,8 @@ from penstock.connectors.postgres.staging import (
     PostgresOutput,
     Staged,
     StageSpec,
-    staging_columns,
-    staging_name,
+    list_staging_columns,
+    build_staging_name,
 )
 from penstock.connectors.postgres.tables import Table
 from penstock.errors import BatchError, DatabaseError
@@ -36,7 +36,7 @@ class StagingTables:
     def __init__(self, database: Database, namespace: str, owner: str, run_id: str):
         self._database = database
         self._namespace = namespace
-        self._prefix = f"{staging_name(owner)}_"
+        self._prefix = f"{build_staging_name(owner)}_"
         self._own = self._prefix + run_id.replace("-", "")[:12]
         self._dropped = False
         self.branches: tuple[PostgresOutput, ...] = ()
@@ -51,7 +51,7 @@ class StagingTables:
         with self._database.transaction() as transaction:
             for number, output in enumerate(outputs):
                 branch = PostgresOutput(**vars(output), staging=f"{self._own}_{number}")
-                transaction.run(f"CREATE UNLOGGED TABLE {self._quote_table(branch.staging)} ({staging_columns(output)})")
+                transaction.run(f"CREATE UNLOGGED TABLE {self._quote_table(branch.staging)} ({list_staging_columns(output)})")
                 self.branches += (branch,)
 
     @property

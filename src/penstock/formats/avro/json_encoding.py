@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from penstock.columns.buffers import Bytes
 from penstock.exact.errors import FieldError, Malformed
-from penstock.exact.numbers import double_text, float_text
+from penstock.exact.numbers import format_double, format_float
 from penstock.formats.avro.datum import Spans
 from penstock.formats.avro.json_values import encode_value, label
 from penstock.formats.avro.schema import Array, Enum, Fixed, Map, Primitive, Record, Schema, Union
@@ -113,7 +113,7 @@ class _Writer:
             case "float" | "double":
                 real: float
                 (real,) = struct.unpack("<f" if name == "float" else "<d", self._take(4 if name == "float" else 8))
-                text = float_text(real) if name == "float" else double_text(real)
+                text = format_float(real) if name == "float" else format_double(real)
                 return text if math.isfinite(real) else f'"{text}"'
         return quote_in_bytes(self._take(self._number()).decode("utf-8" if name == "string" else "latin-1"))
 

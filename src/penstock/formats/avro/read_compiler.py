@@ -88,7 +88,7 @@ def compile_reading(writer: Schema, reader: Record, shape: Shape) -> Program:
     return compiler.program()
 
 
-def least_size(schema: Schema) -> int:
+def find_least_size(schema: Schema) -> int:
     """The fewest bytes that a value takes."""
     match schema:
         case Primitive(type=name):
@@ -96,9 +96,9 @@ def least_size(schema: Schema) -> int:
         case Fixed(size=size):
             return size
         case Union(branches=branches):
-            return 1 + min(map(least_size, branches))
+            return 1 + min(map(find_least_size, branches))
         case Record(fields=fields):
-            return sum(least_size(field.type) for field in fields)
+            return sum(find_least_size(field.type) for field in fields)
     return 1
 
 
@@ -224,7 +224,7 @@ class _AvroReadCompiler(ProgramBuilder[p.AvroStep]):
             value = self.shape.nodes[node].children[-1]
         self.read(item, reader, value, path)
         self.point(begin)
-        self.add(path, p.AvroStep(p.BLOCK, node, a=least_size(item) + is_map, b=int(is_map), next=begin + 1))
+        self.add(path, p.AvroStep(p.BLOCK, node, a=find_least_size(item) + is_map, b=int(is_map), next=begin + 1))
         self.depth -= 1
 
     def _compile_record(self, writer: Record, reader: Schema | None, node: int, path: str, null_at: int) -> None:

@@ -24,7 +24,7 @@ from penstock.deadline import Backoff, Deadline
 from penstock.errors import SchemaError, SchemaRegistryError, SchemaRegistryUnavailableError
 from penstock.formats.avro.schema import Schema, parse
 from penstock.formats.avro_confluent.settings import RegistryAddress, RegistrySettings
-from penstock.tls import tls_context
+from penstock.tls import build_tls_context
 
 _T = TypeVar("_T")
 _CONTENT = "application/vnd.schemaregistry.v1+json"
@@ -147,7 +147,7 @@ class SchemaRegistry:
         )
         if not any(each.url.startswith("https:") for each in self._settings.addresses):
             return urllib3.PoolManager(maxsize=_CONNECTIONS, retries=retries)
-        context = tls_context(self._settings.tls, "schema registry")
+        context = build_tls_context(self._settings.tls, "schema registry")
         named = None if context.check_hostname else False
         return urllib3.PoolManager(maxsize=_CONNECTIONS, retries=retries, ssl_context=context, assert_hostname=named)
 

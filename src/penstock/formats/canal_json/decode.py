@@ -15,7 +15,7 @@ from penstock.formats.canal_json.filters import Include
 from penstock.formats.canal_json.options import CanalJsonOptions
 from penstock.formats.changes.decode import DELETE, INSERT, NO_CHANGE, UPDATE, DecodedChanges, Images, read_operations
 from penstock.formats.changes.envelopes import Envelopes, Faults, Mask, always, is_null
-from penstock.formats.changes.metadata import MILLISECONDS, Metadata, epoch, read_unchanged
+from penstock.formats.changes.metadata import MILLISECONDS, Metadata, epoch_reader, read_unchanged
 from penstock.formats.changes.overlay import OverlayDecoder
 from penstock.spi import BadRecord
 from penstock.types import BIGINT, INT, STRING, ArrayType, Field, MapType, RowType
@@ -30,8 +30,8 @@ METADATA = {
     "table": Metadata(STRING, Field("table", STRING), read_unchanged),
     "sql-type": Metadata(_CODES, Field("sqlType", _CODES), read_unchanged),
     "pk-names": Metadata(_TEXTS, Field("pkNames", _TEXTS), read_unchanged),
-    "ingestion-timestamp": Metadata(MILLISECONDS, Field("ts", BIGINT), epoch(1000)),
-    "event-timestamp": Metadata(MILLISECONDS, Field("es", BIGINT), epoch(1000)),
+    "ingestion-timestamp": Metadata(MILLISECONDS, Field("ts", BIGINT), epoch_reader(1000)),
+    "event-timestamp": Metadata(MILLISECONDS, Field("es", BIGINT), epoch_reader(1000)),
 }
 
 

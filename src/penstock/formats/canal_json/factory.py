@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from penstock.formats.canal_json.decode import CanalJsonDecoder
 from penstock.formats.canal_json.options import CanalJsonOptions
-from penstock.formats.changes.encode import RowFrame, json_fields
+from penstock.formats.changes.encode import RowFrame, encode_fields
 from penstock.formats.changes.factory import TableChangeFormat
 
 
@@ -12,7 +12,7 @@ def _frames(options: CanalJsonOptions) -> tuple[RowFrame, RowFrame]:
     others = ""
     if options.table:
         names = {"database": options.database, "table": options.table[-1], "pkNames": options.primary_key}
-        others = json_fields(names)
+        others = encode_fields(names)
     inserted, deleted = (
         RowFrame(b'{"data":[', f'],"type":"{operation}"{others}}}'.encode()) for operation in ("INSERT", "DELETE")
     )

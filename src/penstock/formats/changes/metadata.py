@@ -77,7 +77,7 @@ def read_unchanged(column: pa.Array) -> Values:
     return column, None
 
 
-def epoch(unit: int) -> Callable[[pa.Array], Values]:
+def epoch_reader(unit: int) -> Callable[[pa.Array], Values]:
     """Integers in units of ``unit`` microseconds since the epoch to timestamps."""
 
     def read(column: pa.Array) -> Values:
@@ -86,14 +86,14 @@ def epoch(unit: int) -> Callable[[pa.Array], Values]:
     return read
 
 
-def epoch_text(texts: pa.Array) -> Values:
+def read_epoch_text(texts: pa.Array) -> Values:
     """Texts of milliseconds since the epoch as timestamps."""
     values, refused = parse_texts(texts, "^-?[0-9]{1,18}$", pa.int64(), _parse_long)
     shown, outside = _timestamps(values, is_null(texts) | refused, 1000)
     return shown, refused if outside is None else refused | outside
 
 
-def moments(plain: str, one: Callable[[str], int | None]) -> Callable[[pa.Array], Values]:
+def moment_reader(plain: str, one: Callable[[str], int | None]) -> Callable[[pa.Array], Values]:
     """A reader of texts as timestamps. Arrow reads those that match ``plain``. ``one`` reads any other to microseconds
     since the epoch, or None for null, or raises ValueError."""
 

@@ -55,7 +55,7 @@ class ExactCsvReader:
     def _fit_cells(self, found: list[str]) -> list[str]:
         """The cells, if there is one per column or the options allow a different number."""
         wanted, given = len(self._converters), len(found)
-        if given == wanted + 1 and not numbers.java_trim(found[-1]) and self.options.allow_trailing_comma:
+        if given == wanted + 1 and not numbers.trim_like_java(found[-1]) and self.options.allow_trailing_comma:
             return found[:wanted]
         if given > wanted:
             if self.options.ignore_trailing_unmappable:
@@ -98,7 +98,7 @@ class ExactCsvReader:
                 unit = 10 ** (9 - precision)
                 return lambda text: timestamps.parse_iso_time(text) // unit * unit
             case TimestampType(local_zone=zone):
-                return lambda text: timestamps.parse_timestamp(numbers.java_trim(text), False, zone)
+                return lambda text: timestamps.parse_timestamp(numbers.trim_like_java(text), False, zone)
             case ArrayType(element=element):
                 convert = self._nullable(element)
                 return lambda text: [convert(each) for each in self._elements(text)]
@@ -132,11 +132,11 @@ class ExactCsvReader:
 def _primitive(name: str) -> _Convert:
     match name:
         case "BOOLEAN":
-            return lambda text: numbers.java_trim(text).lower() == "true"
+            return lambda text: numbers.trim_like_java(text).lower() == "true"
         case "FLOAT":
             return numbers.parse_float
         case "DOUBLE":
             return numbers.parse_double
         case "DATE":
-            return timestamps.lenient_date
+            return timestamps.parse_lenient_date
     return lambda text: numbers.parse_integer(text, name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.errors import OptionsError, Problem
-from penstock.formats.changes.encode import RowFrame, image_frames
+from penstock.formats.changes.encode import RowFrame, build_image_frames
 from penstock.formats.changes.factory import TableChangeFormat
 from penstock.formats.debezium_json.decode import DebeziumJsonDecoder
 from penstock.formats.debezium_json.options import DebeziumJsonOptions
@@ -20,7 +20,7 @@ def _frames(options: DebeziumJsonOptions) -> tuple[RowFrame, RowFrame]:
         others = {
             "source": {key: each for key, each in source.items() if each is not None or not options.ignore_null_fields}
         }
-    return image_frames("op", "c", "d", omit=options.ignore_null_fields, others=others)
+    return build_image_frames("op", "c", "d", omit=options.ignore_null_fields, others=others)
 
 
 FORMAT = TableChangeFormat(

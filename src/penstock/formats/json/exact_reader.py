@@ -232,7 +232,7 @@ def _scalar(value: Document) -> str:
 
 
 def _same_as_true(text: str) -> bool:
-    return numbers.java_trim(text).lower() == "true"
+    return numbers.trim_like_java(text).lower() == "true"
 
 
 def _truncate(value: Document, name: str, exact: bool) -> int:
@@ -252,7 +252,7 @@ def _truncate(value: Document, name: str, exact: bool) -> int:
 def _decimal(value: Document) -> Decimal:
     if isinstance(value, bool | Object | list):
         raise _unfit_error("a number", value)
-    return numbers.parse_decimal(numbers.java_trim(_scalar(value)))
+    return numbers.parse_decimal(numbers.trim_like_java(_scalar(value)))
 
 
 def _bytes(value: Document) -> bytes:
@@ -267,8 +267,8 @@ def _format_number(value: Number, decimals: bool) -> str:
     if value.is_whole:
         return str(int(value.text))
     if decimals:
-        return numbers.decimal_text(numbers.parse_decimal(value.text), False)
-    return numbers.double_text(float(value.text))
+        return numbers.format_decimal(numbers.parse_decimal(value.text), False)
+    return numbers.format_double(float(value.text))
 
 
 def _has_decimals(data_type: DataType) -> bool:

@@ -14,7 +14,7 @@ from penstock.formats.json.quoting import quote, quote_in_bytes
 from penstock.types import ArrayType, DataType, DecimalType, MapType, PrimitiveType, RowType, StringType
 
 
-def json_texts(array: pa.Array, data_type: DataType, options: JsonOptions) -> list[str | None]:
+def write_json_texts(array: pa.Array, data_type: DataType, options: JsonOptions) -> list[str | None]:
     """One JSON text per value, None for null."""
     match data_type:
         case ArrayType(element=element):
@@ -43,12 +43,12 @@ def _scalar(data_type: DataType, options: JsonOptions) -> Callable[[Any], str]:
 
 
 def _arrays(array: pa.Array, element: DataType, options: JsonOptions) -> list[str | None]:
-    elements = [each or "null" for each in json_texts(array.values, element, options)]
+    elements = [each or "null" for each in write_json_texts(array.values, element, options)]
     return [None if part is None else f"[{','.join(elements[part])}]" for part in slices(array)]
 
 
 def _maps(array: pa.Array, value: DataType, options: JsonOptions) -> list[str | None]:
-    keys, values = array.keys.to_pylist(), json_texts(array.items, value, options)
+    keys, values = array.keys.to_pylist(), write_json_texts(array.items, value, options)
     shown: list[str | None] = []
     for part in slices(array):
         pairs = None if part is None else dict(zip(keys[part], values[part], strict=True))
@@ -63,7 +63,7 @@ def _object(pairs: Iterable[tuple[str, str | None]]) -> str:
 def _row_texts(array: pa.Array, data_type: RowType, options: JsonOptions) -> list[str | None]:
     names = [quote_in_bytes(each.name) for each in data_type.fields]
     columns = [
-        json_texts(column, each.type, options) for column, each in zip(array.flatten(), data_type.fields, strict=True)
+        write_json_texts(column, each.type, options) for column, each in zip(array.flatten(), data_type.fields, strict=True)
     ]
     return [
         _object(pair for pair in zip(names, texts, strict=True) if not (options.omits_nulls and pair[1] is None))

@@ -11,7 +11,7 @@ import pyarrow as pa
 from penstock.exact import timestamps
 from penstock.formats.changes.decode import DELETE, INSERT, UPDATE, ChangeDecoder, DecodedChanges, read_image_changes
 from penstock.formats.changes.envelopes import Envelopes, Faults
-from penstock.formats.changes.metadata import Metadata, moments, read_unchanged
+from penstock.formats.changes.metadata import Metadata, moment_reader, read_unchanged
 from penstock.formats.changes.options import ChangeOptions
 from penstock.types import STRING, ArrayType, Field, RowType, TimestampType
 
@@ -36,7 +36,7 @@ def _current(text: str) -> int | None:
             return None
         hour, minute, second = (int(each or 0) for each in found.group(4, 5, 6))
         micros = int((found.group(7) or ".0")[1:].ljust(6, "0")[:6])
-        days = timestamps.lenient_date("-".join(found.group(1, 2, 3)))
+        days = timestamps.parse_lenient_date("-".join(found.group(1, 2, 3)))
         return days * _DAY_MICROS + ((hour * 60 + minute) * 60 + second) * 1_000_000 + micros
     except ValueError:
         return None
@@ -57,10 +57,10 @@ METADATA = {
     "table": Metadata(STRING, Field("table", STRING), read_unchanged),
     "primary-keys": Metadata(_TEXTS, Field("primary_keys", _TEXTS), read_unchanged),
     "ingestion-timestamp": Metadata(
-        _MICROSECONDS, Field("current_ts", STRING), moments(rf"^{_DAY}T{_TIME}\.[0-9]{{6}}$", _current)
+        _MICROSECONDS, Field("current_ts", STRING), moment_reader(rf"^{_DAY}T{_TIME}\.[0-9]{{6}}$", _current)
     ),
     "event-timestamp": Metadata(
-        _MICROSECONDS, Field("op_ts", STRING), moments(rf"^{_DAY} {_TIME}(?:\.[0-9]{{1,6}})?$", _operation)
+        _MICROSECONDS, Field("op_ts", STRING), moment_reader(rf"^{_DAY} {_TIME}(?:\.[0-9]{{1,6}})?$", _operation)
     ),
 }
 

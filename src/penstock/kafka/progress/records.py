@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.clock import now_ms
-from penstock.delivery import Claim, Progress, canonical
+from penstock.delivery import Claim, Progress, to_canonical_json
 from penstock.kafka import record_batches
 from penstock.kafka.compression import Compression
 from penstock.kafka.record_batches import EncodedBatch
@@ -36,7 +36,7 @@ class Seal:
 
     def sign(self, transactional_id: str, fields: Mapping[str, Any]) -> str:
         """The seal of a record with these fields, in hexadecimal."""
-        text = f"{transactional_id}\0{canonical(fields)}"
+        text = f"{transactional_id}\0{to_canonical_json(fields)}"
         return hmac.new(self.secret.encode(), text.encode(), hashlib.sha256).hexdigest()
 
 
@@ -72,7 +72,7 @@ def encode_value(transactional_id: str, record: Progress | Claim, seal: Seal | N
     head: dict[str, Any] = {"kind": type(record).__name__.lower(), "version": 1}
     if seal is not None and isinstance(record, Progress):
         head["seal"] = seal.sign(transactional_id, fields)
-    return canonical(head | fields).encode()
+    return to_canonical_json(head | fields).encode()
 
 
 #: Fields of each record that the seal does not cover.

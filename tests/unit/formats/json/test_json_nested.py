@@ -15,7 +15,7 @@ from penstock.exact.merge import merge_exact_rows
 from penstock.formats.json.decode import JsonDecoder
 from penstock.formats.json.encode import JsonEncoder
 from penstock.formats.json.exact_reader import ExactJsonReader
-from penstock.formats.json.exact_writer import json_texts
+from penstock.formats.json.exact_writer import write_json_texts
 from penstock.formats.json.options import JsonOptions, TimestampStandard
 from penstock.loops.record_status import EXACT, NO_ROW
 from penstock.spi import Decoded
@@ -106,7 +106,7 @@ def test_both_paths_write_any_schema_alike(seed: int, options: JsonOptions) -> N
     rows = rows.slice(random.randint(0, min(2, rows.num_rows)))
     messages = JsonEncoder(row, options).encode(rows)
     messages.validate(full=True)
-    texts = json_texts(rows.to_struct_array(), row, options)
+    texts = write_json_texts(rows.to_struct_array(), row, options)
     assert [each.decode() for each in messages.to_pylist()] == texts
 
 

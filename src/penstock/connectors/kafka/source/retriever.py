@@ -19,7 +19,7 @@ class Retriever:
         self._session = session
         self._table, self._group = table, group
 
-    def fetch_committed_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+    def committed_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The offsets that the scan's group has committed. Raises KafkaError without a group."""
         return {
             tp: each.offset for tp, each in fetch_group_offsets(self._session, self._table, self._group, partitions).items()

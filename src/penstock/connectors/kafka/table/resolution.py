@@ -16,7 +16,7 @@ from penstock.connectors.kafka.table.options import (
 )
 from penstock.connectors.kafka.table.spec import KafkaTableSpec
 from penstock.errors import OptionsError, Problem, SchemaError, UnsupportedError, nearest
-from penstock.kafka.properties import check, remarks, describe_without_effect, without_effect
+from penstock.kafka.properties import check, find_remarks, describe_without_effect, find_without_effect
 from penstock.options import LIST, Absent, OptionSet, Properties, select_properties, unknown_keys
 from penstock.spi import (
     ChangeFormat,
@@ -130,7 +130,7 @@ class Resolution:
         for each in check(dict(properties)):
             key = f"properties.{each.key}"
             self.problems.append(replace(each, key=key, where=each.where or self.origin.locate(key)))
-        remarked, others = remarks(dict(properties)), without_effect(dict(properties))
+        remarked, others = find_remarks(dict(properties)), find_without_effect(dict(properties))
         self.notes += [f"'properties.{name}' has no effect: {why}" for name, why in remarked]
         if others:
             self.notes.append(describe_without_effect(others, "properties."))
