@@ -39,9 +39,9 @@ from penstock.kafka.session import Session, close_sessions, session_for
 from penstock.kafka.topics import (
     cluster_id,
     create_topic,
-    read_finalized_features,
     find_matching_topics,
     max_transaction_timeout_ms,
+    read_finalized_features,
     read_topic_configs,
     transaction_version,
 )
@@ -136,7 +136,9 @@ class TestOffsets:
         name = topic(2)
         assert fetch_committed_offsets(session, name, [(name, 0), (name, 1)]) == {}
         commit_offsets(session, name, {(name, 1): CommittedOffset(5, 0, "here")})
-        assert fetch_committed_offsets(session, name, [(name, 0), (name, 1)]) == {(name, 1): CommittedOffset(5, 0, "here")}
+        assert fetch_committed_offsets(session, name, [(name, 0), (name, 1)]) == {
+            (name, 1): CommittedOffset(5, 0, "here")
+        }
 
     def test_a_group_is_not_given_offsets_of_partitions_that_exist_no_more(
         self, session: Session, topic: TopicFactory

@@ -37,9 +37,9 @@ from penstock.kafka.inspection import (
     abort_transaction,
     explain_unlisted,
     find_held_back,
-    read_owners,
     find_transactions,
     list_leaderless,
+    read_owners,
 )
 from penstock.kafka.offsets import LATEST, list_offsets
 from penstock.kafka.ownership import write_progress

@@ -163,7 +163,9 @@ def limit_lowered(trial: Trial) -> Outcome:
     def lower(_: object) -> None:
         administrator.configure(trial.sink, max_message_bytes=1000)
         name, wanted = "max.message.bytes", {"max.message.bytes": "1000"}
-        eventually(lambda: (read_topic_configs(trial.session, [trial.sink], [name]) or {})[trial.sink] == wanted, PATIENCE)
+        eventually(
+            lambda: (read_topic_configs(trial.session, [trial.sink], [name]) or {})[trial.sink] == wanted, PATIENCE
+        )
 
     job = trial.job()
     trap = trial.ended(trial.before, call=lower)

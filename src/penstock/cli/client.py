@@ -11,7 +11,7 @@ from pathlib import Path
 
 from penstock.cli.display import add_pairs, parse_pairs
 from penstock.errors import OptionsError, Problem
-from penstock.kafka.properties import ClientConfig, check, find_remarks, describe_without_effect, find_without_effect
+from penstock.kafka.properties import ClientConfig, check, describe_without_effect, find_remarks, find_without_effect
 
 _SERVERS = "bootstrap.servers"
 

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.cli.columns import Columns
-from penstock.cli.display import add_pairs, parse_pairs, describe_command
+from penstock.cli.display import add_pairs, describe_command, parse_pairs
 from penstock.columns.buffers import build_batch
 from penstock.errors import DefinitionError, OptionsError, PluginError, Problem, RecordError
 from penstock.exact.errors import FieldError, Malformed
@@ -75,7 +75,9 @@ def _decode(args: argparse.Namespace) -> bool:
     failed, refused = False, 0
     with _open_input(args.file) as source:
         for first, given in _read_batches(source):
-            numbers, messages = _decode_lines(given, first) if args.base64 else (range(first, first + len(given)), given)
+            numbers, messages = (
+                _decode_lines(given, first) if args.base64 else (range(first, first + len(given)), given)
+            )
             failed |= len(messages) < len(given)
             decoded = decoder.decode(pa.array(messages, pa.binary()))
             texts = show(decoded.rows)

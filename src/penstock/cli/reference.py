@@ -113,7 +113,9 @@ def _render_client_properties() -> Iterator[str]:
     acts = [(_quote_code(name), each.doc + (" *secret*" if each.secret else "")) for name, each in sorted(ACTS.items())]
     yield from _render_table(("Property", "Meaning"), acts)
     yield from ("### Refused", "", "Unless the value is empty or Java's own default, where that changes nothing.", "")
-    yield from _render_table(("Property", "Because"), [(_quote_code(name), why) for name, why in sorted(REFUSED.items())])
+    yield from _render_table(
+        ("Property", "Because"), [(_quote_code(name), why) for name, why in sorted(REFUSED.items())]
+    )
     yield from ("### Accepted without effect", "")
     by_reason = sorted((why, name) for name, why in WITHOUT_MEANING.items())
     grouped = [
@@ -131,7 +133,8 @@ def _render_functions() -> Iterator[str]:
     for group, functions in catalogue().items():
         yield from (f"## {group}", "")
         yield from _render_table(
-            ("Function", "Here"), [(_quote_code(each.syntax), _describe_support(each)) for each in functions if each.syntax]
+            ("Function", "Here"),
+            [(_quote_code(each.syntax), _describe_support(each)) for each in functions if each.syntax],
         )
 
 
@@ -165,7 +168,8 @@ def _render_formats(found: Sequence[Format]) -> Iterator[str]:
         if isinstance(each, ChangeFormat) and each.metadata:
             yield from ("Columns declared as `name TYPE METADATA FROM 'value.key'`:", "")
             yield from _render_table(
-                ("Key", "Type"), [(_quote_code(f"value.{key}"), _quote_code(kind)) for key, kind in each.metadata.items()]
+                ("Key", "Type"),
+                [(_quote_code(f"value.{key}"), _quote_code(kind)) for key, kind in each.metadata.items()],
             )
 
 
@@ -204,14 +208,20 @@ def _render_settings() -> Iterator[str]:
     yield ""
     yield from _render_table(
         ("Key", "In Flink", "Default in Flink", "Here"),
-        [(_quote_code(key), each.meaning, _quote_code(each.default), each.here) for key, each in WITHOUT_EFFECT.items()],
+        [
+            (_quote_code(key), each.meaning, _quote_code(each.default), each.here)
+            for key, each in WITHOUT_EFFECT.items()
+        ],
     )
     yield from ("## Refused", "")
     yield "Of these keys only one value is taken: another would change what a table holds."
     yield ""
     yield from _render_table(
         ("Key", "Only", "Because"),
-        [(_quote_code(key), _quote_code(each.default or "(empty)"), each.reason) for key, each in REFUSED_SETTINGS.items()],
+        [
+            (_quote_code(key), _quote_code(each.default or "(empty)"), each.reason)
+            for key, each in REFUSED_SETTINGS.items()
+        ],
     )
 
 
@@ -285,7 +295,13 @@ def _find_shared(declared: Mapping[str, Sequence[Option]]) -> list[Option]:
 
 def _render_options(options: Iterable[Option], prefix: str = "") -> Iterator[str]:
     rows = [
-        (_quote_code(prefix + each.key), _quote_code(each.codec.name), _describe_default(each), _describe_option(each, prefix)) for each in options
+        (
+            _quote_code(prefix + each.key),
+            _quote_code(each.codec.name),
+            _describe_default(each),
+            _describe_option(each, prefix),
+        )
+        for each in options
     ]
     yield from _render_table(("Option", "Type", "Default", "Meaning"), rows)
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from penstock.cli.display import add_pairs, count, log_to, parse_pairs, describe_command
+from penstock.cli.display import add_pairs, count, describe_command, log_to, parse_pairs
 from penstock.cli.reporter import Reporter, describe_restarts, read_text
 from penstock.errors import VERBOSE, DefinitionError, ExecutionError, OptionsError, PenstockError, Problem
 from penstock.plan.checks import check_guarantees, check_identities, check_settings

@@ -11,7 +11,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from penstock.cli.checkpoints import add_job, open_checkpoint
-from penstock.cli.display import format_event_time, describe_command, format_size, format_span, format_table
+from penstock.cli.display import describe_command, format_event_time, format_size, format_span, format_table
 from penstock.clock import now_ms
 from penstock.errors import DefinitionError, Problem
 

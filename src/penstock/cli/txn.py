@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from penstock.cli.client import add_client_options, client_config
-from penstock.cli.display import count, format_moment, describe_command, format_span, format_table
+from penstock.cli.display import count, describe_command, format_moment, format_span, format_table
 from penstock.clock import now_ms
 from penstock.deadline import Deadline
 from penstock.delivery import Claim
@@ -27,10 +27,10 @@ from penstock.kafka.inspection import (
     age_ms,
     explain_unlisted,
     find_held_back,
-    is_open,
-    read_owners,
     find_transactions,
+    is_open,
     list_leaderless,
+    read_owners,
 )
 from penstock.kafka.partitions import TopicPartition
 from penstock.kafka.progress import TOPIC
@@ -298,7 +298,9 @@ def _abort_hanging(session: Session, args: argparse.Namespace) -> int:
             f"hanging transactions look like those of ids that are not listed: {doubt}; --force aborts them "
             "nevertheless"
         )
-    found = [each for each in find_held_back(session, {topic for topic, _ in tps}) if (each.topic, each.partition) in tps]
+    found = [
+        each for each in find_held_back(session, {topic for topic, _ in tps}) if (each.topic, each.partition) in tps
+    ]
     doomed = [(each, holder) for each in found for holder in each.holders if holder.hanging]
     hanging = {(each.topic, each.partition) for each, _ in doomed}
     for topic, partition in tps:
@@ -385,7 +387,9 @@ def _find_owners(
     """What the progress topic says about transactional ids, and the owner of each."""
     ids = [each.transactional_id for each in chosen]
     known = read_owners(session, ids, args.progress_topic, deadline=_connect_deadline(session))
-    return known, {each: _find_owner(known.find_progress(each).latest_claim, known, args.progress_topic) for each in ids}
+    return known, {
+        each: _find_owner(known.find_progress(each).latest_claim, known, args.progress_topic) for each in ids
+    }
 
 
 def _find_owner(claim: Claim | None, known: Owners, progress_topic: str) -> _Owner:

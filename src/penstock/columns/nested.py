@@ -18,8 +18,8 @@ import pyarrow as pa
 from penstock.columns.buffers import (
     LARGEST,
     Gather,
-    build_batch,
     binary_parts,
+    build_batch,
     cast,
     decimal_pairs,
     fixed_column,
@@ -32,7 +32,7 @@ from penstock.columns.buffers import (
 from penstock.errors import RecordError
 from penstock.loops import type_roots
 from penstock.loops.strings import gather_strings
-from penstock.loops.type_roots import nested_root, describe_root
+from penstock.loops.type_roots import describe_root, nested_root
 from penstock.types import ArrayType, DataType, MapType, RowType, arrow_schema, arrow_type
 
 #: The columns of ``nodes``, whose row ``n`` describes node ``n``: its type root; the words of a value; the start of its

@@ -62,9 +62,9 @@ def decide(record: Progress | None, batch: Progress, *, place: str, adopt: bool 
     if record.query_id != batch.query_id:
         return TakeOver(
             f"this job has published before, from another checkpoint: up to batch {record.batch_id} of query "
-            f"'{record.query_id}', says {place}. This checkpoint is new, and begins with batch {batch.batch_id}: records "
-            "that were published then and are read again are published again. If you did not mean that, stop the job, "
-            "and start it with its former checkpoint",
+            f"'{record.query_id}', says {place}. This checkpoint is new, and begins with batch {batch.batch_id}: "
+            "records that were published then and are read again are published again. If you did not mean that, stop "
+            "the job, and start it with its former checkpoint",
             record.query_id,
         )
     if record.batch_id == batch.batch_id - 1:

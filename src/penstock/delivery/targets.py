@@ -78,7 +78,9 @@ def deliver(batch: Batch, targets: Sequence[Committer], operators: Operators) ->
         if not left and not (apart and repeating):
             return Delivered(bound or "", skipped)
         attempt = (
-            operators.run(batch, _find_state_before(batch, statuses, operators)) if bound is None else operators.kept(batch, bound)
+            operators.run(batch, _find_state_before(batch, statuses, operators))
+            if bound is None
+            else operators.kept(batch, bound)
         )
     except (CheckpointError, DatabaseError):
         check_owners()  # a new owner deletes files that this run has not read yet, and tables that it writes
@@ -102,7 +104,8 @@ def _find_state_before(batch: Batch, statuses: Mapping[int, CommitStatus], opera
         raise CheckpointError(
             f"the state before batch {batch.id} is not known: no exactly-once table of the job has progress of batch "
             f"{batch.id - 1}, because none was exactly-once then, or progress is lost; --adopt-progress cannot replace "
-            "it. Make a savepoint of the checkpoint, which has the state, and start the job from it with a new checkpoint"
+            "it. Make a savepoint of the checkpoint, which has the state, and start the job from it with a new "
+            "checkpoint"
         )
     return found
 

@@ -34,7 +34,9 @@ def parse_date(text: str, smart: bool = False) -> int:
         raise ValueError(f"expected a date 'yyyy-MM-dd', not {show_value(text)}")
     sign, digits = match.group(1), match.group(2)
     if (len(digits) > 4) != (sign == "+") and sign != "-":
-        raise ValueError(f"expected a sign before a year of more than four digits, and only there, in {show_value(text)}")
+        raise ValueError(
+            f"expected a sign before a year of more than four digits, and only there, in {show_value(text)}"
+        )
     year, month, day = int(sign + digits), int(match.group(3)), int(match.group(4))
     if not (1 <= month <= 12 and 1 <= day <= 31):
         raise ValueError(f"no such day: {show_value(text)}")

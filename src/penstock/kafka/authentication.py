@@ -43,7 +43,9 @@ class Authentication:
         answer = await connection._send_request(request, timeout_at=timeout_at)
         if answer.error_code:
             offered = ", ".join(answer.mechanisms) or "none"
-            raise KafkaFault(fault_from_code(answer.error_code), f"{self._login.mechanism}; the listener offers {offered}")
+            raise KafkaFault(
+                fault_from_code(answer.error_code), f"{self._login.mechanism}; the listener offers {offered}"
+            )
         host = connection.transport.host
         waits = not isinstance(self._login, PasswordLogin)
         mechanism = await _run_in_thread(connection.net, lambda: self._prepare(host)) if waits else self._prepare(host)
@@ -53,7 +55,9 @@ class Authentication:
                 SaslAuthenticateRequest(mechanism.auth_bytes()), timeout_at=timeout_at
             )
             if answer.error_code:
-                raise KafkaFault(replace(fault_from_code(answer.error_code), hint=self._hint), answer.error_message or "")
+                raise KafkaFault(
+                    replace(fault_from_code(answer.error_code), hint=self._hint), answer.error_message or ""
+                )
             mechanism.receive(answer.auth_bytes)
             lifetime = answer.session_lifetime_ms
         if not mechanism.is_authenticated():

@@ -311,8 +311,8 @@ def _identify(transaction: TransactionDescription) -> tuple[int, int, int]:
 def abort_hanging(session: Session, held: HeldBack, holder: Holder) -> None:
     """Write the abort marker of a hanging transaction into its partition, as ``kafka-transactions.sh abort`` does.
 
-    Needs Alter or ClusterAction on the cluster. The caller has made sure that :func:`explain_unlisted` is empty: a marker
-    would end a transaction in use halfway. Raises KafkaError if this one is not, or no longer, hanging.
+    Needs Alter or ClusterAction on the cluster. The caller has made sure that :func:`explain_unlisted` is empty: a
+    marker would end a transaction in use halfway. Raises KafkaError if this one is not, or no longer, hanging.
     """
     deadline = session.deadline()
     tp = (held.topic, held.partition)

@@ -19,7 +19,7 @@ from penstock.deadline import Deadline
 from penstock.errors import PossibleDataLossError
 from penstock.kafka.faults import check_code
 from penstock.kafka.leaders import PartitionInfo
-from penstock.kafka.partitions import TopicPartition, group_by_topic, format_partition
+from penstock.kafka.partitions import TopicPartition, format_partition, group_by_topic
 from penstock.kafka.properties import READ_COMMITTED
 from penstock.kafka.session import GROUP, Session, iter_partitions
 

@@ -25,8 +25,16 @@ from kafka.protocol.producer import AddPartitionsToTxnRequest, InitProducerIdReq
 
 from penstock.deadline import Backoff, Deadline
 from penstock.errors import AbortableError, KafkaError, PenstockError, RetriableError, StaleEpochError
-from penstock.kafka.faults import CLIENT_CODE, Action, Fault, KafkaFault, check_code, fault_from_code, fault_from_exception
-from penstock.kafka.partitions import TopicPartition, group_by_topic, format_partition
+from penstock.kafka.faults import (
+    CLIENT_CODE,
+    Action,
+    Fault,
+    KafkaFault,
+    check_code,
+    fault_from_code,
+    fault_from_exception,
+)
+from penstock.kafka.partitions import TopicPartition, format_partition, group_by_topic
 from penstock.kafka.record_batches import stamp
 from penstock.kafka.session import TRANSACTION, Session
 from penstock.kafka.wire import Node

@@ -125,15 +125,17 @@ class ClientConfig:
 
     acks: int = prop(
         Codec("String", _parse_acks),
-        "Replicas that must have a record batch: `all`, `1` or `0`. At-least-once needs `all`: with less, records may be "
-        "lost with a broker, and a warning says so. Exactly-once refuses less.",
+        "Replicas that must have a record batch: `all`, `1` or `0`. At-least-once needs `all`: with less, records may "
+        "be lost with a broker, and a warning says so. Exactly-once refuses less.",
         -1,
     )
     enable_idempotence: bool = prop(BOOLEAN, "Broker-side removal of repeated record batches.", True)
     compression_type: str = prop(
         one_of("none", "gzip", "snappy", "lz4", "zstd", fold=str.lower), "Compression.", "none"
     )
-    compression_gzip_level: int | None = prop(Codec("Integer", _parse_gzip_level), "Level for gzip; -1 for the default, 6.")
+    compression_gzip_level: int | None = prop(
+        Codec("Integer", _parse_gzip_level), "Level for gzip; -1 for the default, 6."
+    )
     compression_lz4_level: int | None = prop(number(1, 17), "Level for lz4.")
     compression_zstd_level: int | None = prop(number(-131_072, 22), "Level for zstd.")
     batch_size: int | None = prop(number(0), "Size at which a record batch is cut; 0 for one record in each.")
@@ -192,7 +194,7 @@ def find_without_effect(properties: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def describe_without_effect(found: Mapping[str, str], prefix: str = "") -> str:
-    """One line about properties of :func:`find_without_effect`, with ``prefix`` before their names; empty without any."""
+    """One line about properties of :func:`find_without_effect`, ``prefix`` before their names; empty without any."""
     reasons: dict[str, list[str]] = {}
     for name, why in found.items():
         reasons.setdefault(why, []).append(f"'{prefix}{name}'")

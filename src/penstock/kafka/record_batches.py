@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from penstock.errors import KafkaError, Problem, RecordError, SchemaError, UnsupportedError
 from penstock.kafka import kernels
-from penstock.kafka.columns import HEADERS_TYPE, to_binary_column, to_header_column, read_only
+from penstock.kafka.columns import HEADERS_TYPE, read_only, to_binary_column, to_header_column
 from penstock.kafka.compression import Compression, Decompressor, compress
 
 Raw = bytes | bytearray | memoryview | NDArray[np.uint8]

@@ -18,11 +18,19 @@ from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
 
 from penstock.deadline import Backoff, Deadline
 from penstock.errors import KafkaError, RetriableError
-from penstock.kafka.faults import CLIENT_CODE, Action, Fault, KafkaFault, check_code, fault_from_code, fault_from_exception
+from penstock.kafka.faults import (
+    CLIENT_CODE,
+    Action,
+    Fault,
+    KafkaFault,
+    check_code,
+    fault_from_code,
+    fault_from_exception,
+)
 from penstock.kafka.leaders import Leaders, PartitionInfo
 from penstock.kafka.partitions import TopicPartition, format_partition
 from penstock.kafka.properties import ClientConfig
-from penstock.kafka.reachability import is_of_connection, explain_unreachable
+from penstock.kafka.reachability import explain_unreachable, is_of_connection
 from penstock.kafka.wire import Node, Wire
 from penstock.notices import PATIENCE_SECONDS, Notice, tell
 

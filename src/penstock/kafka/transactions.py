@@ -33,7 +33,7 @@ from penstock.errors import (
     UnknownOutcomeError,
 )
 from penstock.kafka.faults import Action, check_code, fault_from_code
-from penstock.kafka.offsets import CommittedOffset, is_gone, build_offset_topics
+from penstock.kafka.offsets import CommittedOffset, build_offset_topics, is_gone
 from penstock.kafka.partitions import TopicPartition, format_partition
 from penstock.kafka.produce import IMPLICIT_VERSION, ProducerIdentity
 from penstock.kafka.session import GROUP, TRANSACTION, Session, iter_partitions
@@ -278,7 +278,9 @@ class TransactionClient:
         # another instance took the id over after we asked, and perhaps published the same batch before we fenced it
         # (or that an answer was lost, or that epochs ran out): only progress and claims tell.
         if (taken.producer_id, taken.epoch) != (identity.producer_id, identity.epoch + 2):
-            raise self._become_unknown(f"after epoch {identity.epoch} came {taken.epoch} of producer id {taken.producer_id}")
+            raise self._become_unknown(
+                f"after epoch {identity.epoch} came {taken.epoch} of producer id {taken.producer_id}"
+            )
 
     def _end(self, committed: bool, deadline: Deadline | None) -> None:
         identity = self.identity

@@ -88,7 +88,9 @@ def _choose(minimum: int) -> Java:
     else:
         found = shutil.which("java")
         if found is None:
-            raise ServiceError(f"no Java: JAVA_HOME is not set and there is no `java` on PATH; {_suggest_install(minimum)}")
+            raise ServiceError(
+                f"no Java: JAVA_HOME is not set and there is no `java` on PATH; {_suggest_install(minimum)}"
+            )
         executable, origin = Path(found), "PATH"
     return _inspect(executable, origin)
 
@@ -112,10 +114,14 @@ def _inspect(executable: Path, origin: str) -> Java:
             check=True,
         ).stderr
     except (OSError, subprocess.SubprocessError) as error:
-        raise ServiceError(f"{executable} (from {origin}) cannot be run: {error}; {_suggest_install(MINIMUM_JAVA)}") from error
+        raise ServiceError(
+            f"{executable} (from {origin}) cannot be run: {error}; {_suggest_install(MINIMUM_JAVA)}"
+        ) from error
     settings = dict(re.findall(r"^\s+(java\.version|java\.home) = (.+?)\s*$", shown, re.MULTILINE))
     if len(settings) != 2 or not _parse_major(settings["java.version"]):
-        raise ServiceError(f"{executable} (from {origin}) does not say which Java it is; {_suggest_install(MINIMUM_JAVA)}")
+        raise ServiceError(
+            f"{executable} (from {origin}) does not say which Java it is; {_suggest_install(MINIMUM_JAVA)}"
+        )
     return Java(executable, settings["java.version"], Path(settings["java.home"]), origin)
 
 

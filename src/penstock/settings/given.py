@@ -20,8 +20,8 @@ from penstock.settings.restart import (
     STRATEGIES,
     TYPE,
     TYPE_KEYS,
-    read_restart_strategy,
     find_without_effect,
+    read_restart_strategy,
 )
 
 _NAME = Option(

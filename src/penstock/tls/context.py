@@ -23,7 +23,7 @@ from penstock.options import (
     read_properties,
 )
 from penstock.tls.jks import StoreError
-from penstock.tls.stores import TYPES, KeyPair, load_identity, load_pem_identity, load_certificates
+from penstock.tls.stores import TYPES, KeyPair, load_certificates, load_identity, load_pem_identity
 
 _EVERYWHERE = "the file must be at this path on every machine, for the driver and for the tasks"
 
@@ -92,7 +92,9 @@ class Tls:
         Codec("List<String>", _parse_protocols), "TLS versions that may be used.", ("TLSv1.2", "TLSv1.3")
     )
     protocol: str = prop(
-        Codec("String", _parse_protocol), "`TLSv1.2` leaves TLSv1.3 out, whatever `ssl.enabled.protocols` has.", "TLSv1.3"
+        Codec("String", _parse_protocol),
+        "`TLSv1.2` leaves TLSv1.3 out, whatever `ssl.enabled.protocols` has.",
+        "TLSv1.3",
     )
 
     @property
@@ -153,7 +155,9 @@ def _load_trust(context: ssl.SSLContext, tls: Tls, where: str) -> None:
 def _load_identity(tls: Tls, where: str) -> KeyPair | None:
     if tls.keystore_key and tls.keystore_certificate_chain:
         with _blame("ssl.keystore.key", where, store="keystore"):
-            return load_pem_identity(tls.keystore_key.encode(), tls.keystore_certificate_chain.encode(), tls.key_password)
+            return load_pem_identity(
+                tls.keystore_key.encode(), tls.keystore_certificate_chain.encode(), tls.key_password
+            )
     if tls.keystore_location:
         with _blame("ssl.keystore.location", where, store="keystore"):
             data = _read_content(tls.keystore_location)

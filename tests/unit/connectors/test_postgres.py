@@ -18,7 +18,7 @@ import pytest
 from penstock import notices
 from penstock.connectors.postgres.address import parse_address
 from penstock.connectors.postgres.changes import LastChanges, find_last_of_keys
-from penstock.connectors.postgres.columns import TableColumn, match_columns, choose_stage_type
+from penstock.connectors.postgres.columns import TableColumn, choose_stage_type, match_columns
 from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.spec import PostgresSinkSpec
 from penstock.connectors.postgres.staging import (
@@ -26,9 +26,9 @@ from penstock.connectors.postgres.staging import (
     PostgresOutput,
     StageSpec,
     _Stage,
-    copy_passed_rows,
     build_copying_instructions,
     build_writer_factory,
+    copy_passed_rows,
 )
 from penstock.errors import (
     BatchError,

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import DefinitionError
-from penstock.exact.timestamps import format_date, parse_timestamp, format_time, format_timestamp
+from penstock.exact.timestamps import format_date, format_time, format_timestamp, parse_timestamp
 from penstock.flow.kernels.rowwise import ValueFailure, compute_each
 from penstock.flow.kernels.session import Session
 from penstock.flow.kernels.vectors import failed_rows

@@ -12,8 +12,8 @@ import pytest
 from penstock.columns.wide_decimals import (
     add_limbs,
     decimal_column,
-    to_limbs,
     quotients,
+    to_limbs,
     weighted_limb_sums,
     wide_column,
 )

@@ -86,4 +86,9 @@ def written(batch_id: int, query_id: str = "mine", *, producer_id: int = 1, epoc
 )
 @pytest.mark.rule("progress reads are definite")
 def test_of_records_in_two_partitions_the_last_written_counts(later: _Written, earlier: _Written) -> None:
-    assert _choose_later(later, earlier) == _choose_later(earlier, later) == _choose_later(_choose_later(None, later), earlier) == later
+    assert (
+        _choose_later(later, earlier)
+        == _choose_later(earlier, later)
+        == _choose_later(_choose_later(None, later), earlier)
+        == later
+    )

@@ -7,7 +7,7 @@ import pytest
 from penstock.delivery import Progress, to_canonical_json
 from penstock.errors import KafkaError
 from penstock.kafka.progress import ProgressTopic, Seal, encode_progress
-from penstock.kafka.progress.records import NotBelievedError, parse_record, encode_value
+from penstock.kafka.progress.records import NotBelievedError, encode_value, parse_record
 from penstock.kafka.record_batches import scan
 
 

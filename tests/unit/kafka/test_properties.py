@@ -9,7 +9,14 @@ import pytest
 from penstock.errors import OptionsError
 from penstock.kafka.idle_properties import REFUSED, WITHOUT_MEANING
 from penstock.kafka.login import LOGIN_PROPERTIES, PasswordLogin
-from penstock.kafka.properties import ACTS, ClientConfig, check, find_remarks, describe_without_effect, find_without_effect
+from penstock.kafka.properties import (
+    ACTS,
+    ClientConfig,
+    check,
+    describe_without_effect,
+    find_remarks,
+    find_without_effect,
+)
 from penstock.tls import Tls, build_tls_context
 
 SERVERS = {"bootstrap.servers": "broker-1:9092,[::1]:9093"}

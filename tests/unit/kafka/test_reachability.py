@@ -59,7 +59,10 @@ def test_no_answer_yet():
 
 def test_a_fault_with_its_own_hint_is_not_about_the_broker():
     fault = fault_of_client("token endpoint not reached at http://b/token: Connection refused", "check its URL")
-    assert explain_unreachable({"a:1": fault}) == "token endpoint not reached (http://b/token: Connection refused); check its URL"
+    assert (
+        explain_unreachable({"a:1": fault})
+        == "token endpoint not reached (http://b/token: Connection refused); check its URL"
+    )
 
 
 def test_several_addresses_are_named_where_they_differ():

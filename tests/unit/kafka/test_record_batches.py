@@ -28,8 +28,8 @@ from penstock.kafka.record_batches import (
     EncodedBatch,
     Records,
     RecordTooLargeError,
-    read_batch_headers,
     encode,
+    read_batch_headers,
     scan,
     stamp,
 )

@@ -10,7 +10,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
 
 from penstock.errors import OptionsError
-from penstock.tls import Tls, read_tls, build_tls_context
+from penstock.tls import Tls, build_tls_context, read_tls
 from penstock.tls.jks import StoreError, read_jks
 from penstock.tls.stores import load_identity
 

@@ -94,9 +94,7 @@ class _Reading:
             hint = nearest(key, self._known)
             full = f"fields.{key}"
             hint = hint.replace("'", "'fields.", 1) if hint else "name a column and an option that its type has"
-            self.problems.append(
-                Problem("the column has no such option", full, self.table.origin.locate(full), hint)
-            )
+            self.problems.append(Problem("the column has no such option", full, self.table.origin.locate(full), hint))
 
     # --- options ---------------------------------------------------------------------------------------------
 
@@ -111,7 +109,9 @@ class _Reading:
             self._add_problem(path, "end", f"is {end}, less than the start, {start}")
         low, high = self._limits(data_type) if root(data_type) in _INTEGERS else (-(2.0**63), 2.0**63)
         if not low <= start <= end <= high:
-            self._add_problem(path, "end", f"the sequence from {start} to {end} is beyond the range of {data_type.text()}")
+            self._add_problem(
+                path, "end", f"the sequence from {start} to {end} is beyond the range of {data_type.text()}"
+            )
         self.ends.append(end - start + 1)
         return start
 

@@ -56,7 +56,11 @@ class RowNumbers:
 
 def values(generator: Generator, rows: RowNumbers) -> pa.Array:
     """The column of these rows."""
-    column = _generate_random(generator, rows) if generator.start is None else _generate_sequence(generator, generator.start, rows)
+    column = (
+        _generate_random(generator, rows)
+        if generator.start is None
+        else _generate_sequence(generator, generator.start, rows)
+    )
     if not generator.null_rate:
         return column
     missing = _to_fraction(_generate_bits(generator, rows, rows.numbers, "null")) < generator.null_rate

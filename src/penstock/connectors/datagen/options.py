@@ -21,9 +21,7 @@ _ROWS = Codec("Long", _parse_whole)
 class DatagenOptions(OptionSet):
     """Which rows there are."""
 
-    rows_per_second: int = opt(
-        "rows-per-second", number(1), default=10_000, doc="Rows per second.", example="5"
-    )
+    rows_per_second: int = opt("rows-per-second", number(1), default=10_000, doc="Rows per second.", example="5")
     number_of_rows: int | None = opt(
         "number-of-rows",
         _ROWS,

@@ -207,7 +207,9 @@ def describe_place(scan: FilesystemScanSpec, file: File, number: int) -> str:
     return f"file '{file.path}', {'row' if scan.format is None else 'line'} {number + 1}"
 
 
-def _read_lines(scan: FilesystemScanSpec, folder: Folder, file: File) -> Iterator[tuple[pa.RecordBatch, NDArray[np.int64]]]:
+def _read_lines(
+    scan: FilesystemScanSpec, folder: Folder, file: File
+) -> Iterator[tuple[pa.RecordBatch, NDArray[np.int64]]]:
     assert scan.format is not None  # noqa: S101
     decoder = formats.get(scan.format.identifier).decoder(scan.stored, scan.format.options)
     with folder.system.open_input_stream(file.path) as stream:  # one that is compressed, by its name, too
@@ -298,7 +300,9 @@ class Files:
         system, root = self._folder.system, self._folder.root
         system.create_dir(f"{root}/{place}".rstrip("/"), recursive=True)
         stream = self._opened.enter_context(system.open_output_stream(f"{root}/{path}", compression=None))
-        encoder = _write_lines(self._sink, stream) if self._sink.format is not None else _write_parquet(self._sink, stream)
+        encoder = (
+            _write_lines(self._sink, stream) if self._sink.format is not None else _write_parquet(self._sink, stream)
+        )
         next(encoder)
         self._opened.callback(encoder.close)
         self._encoders[path] = encoder

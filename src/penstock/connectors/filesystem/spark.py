@@ -19,9 +19,9 @@ from penstock.connectors.filesystem.files import (
     File,
     Files,
     Folder,
+    describe_place,
     hidden_name,
     overwrite,
-    describe_place,
     publish,
     read,
 )

@@ -5,14 +5,14 @@ from __future__ import annotations
 from penstock.connectors.kafka.sink.spec import KafkaSinkSpec
 from penstock.connectors.kafka.sink.topics import find_writable_topics
 from penstock.connectors.kafka.source.bounds import (
-    listed,
+    describe_data,
+    find_existing_topics,
+    find_topics,
+    list_positions,
     note_epochs,
-    select_partitions,
     resolve_start,
     resolve_stop,
-    describe_data,
-    find_topics,
-    find_existing_topics,
+    select_partitions,
 )
 from penstock.connectors.kafka.source.losses import retention_error, skip_recreated, truncation_error
 from penstock.connectors.kafka.source.positions import Positions
@@ -75,7 +75,10 @@ def _check_reached(session: Session, scan: KafkaScanSpec, reached: Positions, st
         for tp, at in reached.at.items()
         if tp[0] in topics and (stop is None or at.offset < stop.offset(tp, at.offset + 1))
     ]
-    first, last = listed(session, left, EARLIEST), list_offsets(session, left, LATEST, isolation="read_uncommitted")
+    first, last = (
+        list_positions(session, left, EARLIEST),
+        list_offsets(session, left, LATEST, isolation="read_uncommitted"),
+    )
     for tp in sorted(left):
         at, end = reached.at[tp].offset, last[tp]
         if end is not None and end.offset < at:

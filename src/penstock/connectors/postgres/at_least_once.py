@@ -11,9 +11,9 @@ from penstock.connectors.postgres.staging import (
     Staged,
     StageSpec,
     build_copying_instructions,
-    list_staging_columns,
     build_staging_name,
     build_writer_factory,
+    list_staging_columns,
 )
 from penstock.connectors.postgres.staging_tables import StagingTables, open_transaction
 from penstock.connectors.postgres.tables import Table, find_current_schema, find_tables

@@ -1,7 +1,7 @@
 """Matches a sink's columns with columns of a PostgreSQL table that hold all their values.
 
-A task copies rows into a staging table, whose columns have the types of Arrow's columns (:func:`choose_stage_type`). From
-there they are inserted into the table, whose columns may be wider.
+A task copies rows into a staging table, whose columns have the types of Arrow's columns (:func:`choose_stage_type`).
+From there they are inserted into the table, whose columns may be wider.
 """
 
 from __future__ import annotations

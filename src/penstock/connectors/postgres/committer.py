@@ -9,7 +9,7 @@ from typing import Any
 
 from penstock.connectors.postgres.database import CommitOutcomeError, Database, Transaction
 from penstock.connectors.postgres.progress import TABLE, ProgressRow, ProgressTable, list_progress_schemas
-from penstock.connectors.postgres.staging import Staged, build_copying_instructions, shorten_name, build_writer_factory
+from penstock.connectors.postgres.staging import Staged, build_copying_instructions, build_writer_factory, shorten_name
 from penstock.connectors.postgres.staging_tables import StagingTables, open_transaction
 from penstock.connectors.postgres.tables import Table, find_current_schema, find_tables
 from penstock.delivery import (

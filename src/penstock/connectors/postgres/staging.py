@@ -143,8 +143,11 @@ def build_writer_factory(outputs: Sequence[Output], owners: int) -> WriterFactor
 
 
 def open_writer(outputs: Sequence[Output], task: Task) -> Writer:
-    """The writer of a task: it copies rows if the driver's instructions (:func:`build_copying_instructions`) name the tables,
-    else it passes them on."""
+    """The writer of a task.
+
+    It copies rows if the driver's instructions (:func:`build_copying_instructions`) name the tables, else it passes
+    them on.
+    """
     return _copying_writer(outputs, task) if task.instructions else _PassingWriter(outputs)
 
 

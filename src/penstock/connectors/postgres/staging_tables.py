@@ -12,8 +12,8 @@ from penstock.connectors.postgres.staging import (
     PostgresOutput,
     Staged,
     StageSpec,
-    list_staging_columns,
     build_staging_name,
+    list_staging_columns,
 )
 from penstock.connectors.postgres.tables import Table
 from penstock.errors import BatchError, DatabaseError
@@ -51,7 +51,9 @@ class StagingTables:
         with self._database.transaction() as transaction:
             for number, output in enumerate(outputs):
                 branch = PostgresOutput(**vars(output), staging=f"{self._own}_{number}")
-                transaction.run(f"CREATE UNLOGGED TABLE {self._quote_table(branch.staging)} ({list_staging_columns(output)})")
+                transaction.run(
+                    f"CREATE UNLOGGED TABLE {self._quote_table(branch.staging)} ({list_staging_columns(output)})"
+                )
                 self.branches += (branch,)
 
     @property

@@ -21,12 +21,16 @@ _MARCH, _ERA = 719_468, 146_097
 def format_values(values: pa.Array, data_type: DataType) -> list[str]:
     """The text of each value of a column."""
     if isinstance(data_type, RowType):
-        fields = [format_values(each, field.type) for each, field in zip(values.flatten(), data_type.fields, strict=True)]
+        fields = [
+            format_values(each, field.type) for each, field in zip(values.flatten(), data_type.fields, strict=True)
+        ]
         found = [f"+I[{', '.join(each)}]" for each in zip(*fields, strict=True)]
     elif isinstance(data_type, ArrayType):
         found = _join_values("[{}]", format_values(values.values, data_type.element), values)
     elif isinstance(data_type, MapType):
-        pairs = zip(format_values(values.keys, data_type.key), format_values(values.items, data_type.value), strict=True)
+        pairs = zip(
+            format_values(values.keys, data_type.key), format_values(values.items, data_type.value), strict=True
+        )
         found = _join_values("{{{}}}", list(map("=".join, pairs)), values)
     else:
         plain, show = _choose_format(values, data_type)

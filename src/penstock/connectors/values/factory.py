@@ -32,7 +32,9 @@ class ValuesConnector:
         options, the columns or the rows."""
         options = table.bound(ValuesSourceOptions, ValuesSinkOptions)
         if options.data_id not in memory.list_ids():
-            hint = nearest(options.data_id, memory.list_ids()) or "register them with penstock.connectors.values.register"
+            hint = (
+                nearest(options.data_id, memory.list_ids()) or "register them with penstock.connectors.values.register"
+            )
             problem = Problem(
                 f"this process has no rows '{options.data_id}'", "data-id", table.origin.locate("data-id"), hint
             )

@@ -63,10 +63,11 @@ class CheckpointTarget(Committer):
             return
         does, place = ("replays", "to") if done else ("continues with", "from")
         raise PossibleDataLossError(
-            f"the checkpoint '{self.checkpoint.location}' {does} batch {batch.id} ({place} {to_canonical_json(log)}), but its "
-            f"state is that after a batch {known['batch']} which ends elsewhere, at {to_canonical_json(found)}: the checkpoint "
-            "has files of different moments, or another copy of the job has written it. Restore the checkpoint with "
-            "all its files, or start the job from a savepoint of it, which has the positions of its state"
+            f"the checkpoint '{self.checkpoint.location}' {does} batch {batch.id} ({place} {to_canonical_json(log)}), "
+            f"but its state is that after a batch {known['batch']} which ends elsewhere, at "
+            f"{to_canonical_json(found)}: the checkpoint has files of different moments, or another copy of the job "
+            "has written it. Restore the checkpoint with all its files, or start the job from a savepoint of it, which "
+            "has the positions of its state"
         )
 
     def state(self, upcoming: int) -> str:

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from penstock.columns.buffers import unpack_bits, fixed_values, from_buffers
+from penstock.columns.buffers import fixed_values, from_buffers, unpack_bits
 from penstock.errors import RecordError
 
 #: One value per row, or one for all rows.

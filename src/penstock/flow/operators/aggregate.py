@@ -13,7 +13,7 @@ import pyarrow as pa
 from penstock.columns.buffers import build_batch
 from penstock.columns.equality import Flags, fixed_values, same_rows
 from penstock.columns.hashing import Groups, take_rows
-from penstock.columns.wide_decimals import decimal_column, to_limbs, quotients
+from penstock.columns.wide_decimals import decimal_column, quotients, to_limbs
 from penstock.errors import Problem, UnsupportedError
 from penstock.flow.operators.accumulators import ORDERED, Accumulators, Argument, counts_of, overflowed, sum_type
 from penstock.flow.operators.arrivals import arrays, ends_of_lists, joined_texts, multisets, only_values

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from penstock.columns.buffers import build_batch
 from penstock.columns.equality import Flags, RowIndices, fixed_values
-from penstock.columns.frames import find_appearances, sum_distinct, find_least_in_frames, sum_frames
+from penstock.columns.frames import find_appearances, find_least_in_frames, sum_distinct, sum_frames
 from penstock.columns.hashing import Groups, Hashes, key_hashes, take_rows
 from penstock.columns.ordinals import ordinals, valid_mask
 from penstock.columns.sums import ranges

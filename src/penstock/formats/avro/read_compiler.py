@@ -154,7 +154,11 @@ class _AvroReadCompiler(ProgramBuilder[p.AvroStep]):
         others = [each for each in writer.branches if each != Primitive("null")]
         if len(writer.branches) == 2 and len(others) == 1 and _takes_null(reader):
             self._read_value(
-                others[0], self._find_branch(others[0], reader, path), node, path, writer.branches.index(Primitive("null"))
+                others[0],
+                self._find_branch(others[0], reader, path),
+                node,
+                path,
+                writer.branches.index(Primitive("null")),
             )
             return
         start = self.look_up([0] * len(writer.branches))
@@ -211,7 +215,9 @@ class _AvroReadCompiler(ProgramBuilder[p.AvroStep]):
         )
         return _Unfit(path, f"the data has {written}{read} which does not fit a column of type {column}")
 
-    def _compile_list(self, item: Schema, reader: Schema | None, node: int, path: str, null_at: int, *, is_map: bool) -> None:
+    def _compile_list(
+        self, item: Schema, reader: Schema | None, node: int, path: str, null_at: int, *, is_map: bool
+    ) -> None:
         self.depth += 1
         if self.depth > p.DEEPEST:
             raise _Unfit(path, f"arrays and maps are nested deeper than {p.DEEPEST} levels")

@@ -184,7 +184,9 @@ class _Parser:
         full = name if "." in name or not space else f"{space}.{name}"
         if full in self.named or full in self.open:
             raise _error(f"'{full}' is defined twice", path)
-        aliases = tuple(each if "." in each or not space else f"{space}.{each}" for each in _read_texts(node, "aliases"))
+        aliases = tuple(
+            each if "." in each or not space else f"{space}.{each}" for each in _read_texts(node, "aliases")
+        )
         return full, space, aliases
 
     def _parse_record(self, node: dict[str, Any], space: str, path: str) -> Record:

@@ -25,7 +25,7 @@ from penstock.formats.avro.schema import (
 )
 from penstock.loops import type_roots
 from penstock.loops.program import Program, ProgramBuilder
-from penstock.loops.type_roots import nested_root, describe_root
+from penstock.loops.type_roots import describe_root, nested_root
 from penstock.types import DataType
 
 #: From the unit of the columns to the unit of a timestamp, milliseconds where none is given.

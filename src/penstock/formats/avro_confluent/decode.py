@@ -125,14 +125,18 @@ def _refuse_headerless(spans: Spans, status: npt.NDArray[np.uint8]) -> list[BadR
     return bad
 
 
-def _read_schema_ids(spans: Spans, status: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def _read_schema_ids(
+    spans: Spans, status: npt.NDArray[np.uint8]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """The id in each message that has one, and the index of the message."""
     indices = np.flatnonzero(status == READ)
     head = spans.text[spans.starts[indices][:, None] + np.arange(1, _HEADER)]
     return head.view(">i4")[:, 0].astype(np.int64), indices
 
 
-def _group_by_id(ids: npt.NDArray[np.int64], indices: npt.NDArray[np.int64]) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
+def _group_by_id(
+    ids: npt.NDArray[np.int64], indices: npt.NDArray[np.int64]
+) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
     """Each id with the indices of its messages."""
     if len(ids) and (ids == ids[0]).all():
         yield int(ids[0]), indices

@@ -41,7 +41,9 @@ class CsvEncoder(TableCodec[CsvOptions]):
             return pa.array(write_csv_lines(rows, self.schema, options), pa.binary())
         finished = {index for index, field in enumerate(self.schema.fields) if isinstance(field.type, NESTED)}
         while True:
-            given = replace_with_texts(self.schema, rows, finished, lambda column, each: write_csv_texts(column, each, options))
+            given = replace_with_texts(
+                self.schema, rows, finished, lambda column, each: write_csv_texts(column, each, options)
+            )
             out, offsets, left = self._write(*given)
             if left < 0:
                 return slice_messages(out, offsets, "csv")

@@ -58,7 +58,8 @@ def _arrays(array: pa.Array, element: DataType, options: CsvOptions) -> list[str
 def _row_texts(array: pa.Array, data_type: RowType, options: CsvOptions) -> list[str | None]:
     null = options.null_literal or ""
     columns = [
-        write_csv_texts(column, each.type, options) for column, each in zip(array.flatten(), data_type.fields, strict=True)
+        write_csv_texts(column, each.type, options)
+        for column, each in zip(array.flatten(), data_type.fields, strict=True)
     ]
     return [
         options.array_element_delimiter.join(null if each is None else each for each in parts) if given else None

@@ -11,7 +11,9 @@ NESTED = (ArrayType, MapType, RowType)
 def check_schema(schema: RowType) -> None:
     """Raise SchemaError with every column whose type CSV cannot hold."""
     problems = tuple(
-        Problem(reason, field.name) for field in schema.fields if (reason := _explain_unsupported(field.type)) is not None
+        Problem(reason, field.name)
+        for field in schema.fields
+        if (reason := _explain_unsupported(field.type)) is not None
     )
     if problems:
         raise SchemaError(problems)

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from penstock.columns.buffers import build_batch
 from penstock.formats.avro_confluent.decode import AvroConfluentDecoder
 from penstock.formats.avro_confluent.options import AvroConfluentOptions
-from penstock.formats.changes.decode import flatten_changes, read_image_changes, collect_refusals
+from penstock.formats.changes.decode import collect_refusals, flatten_changes, read_image_changes
 from penstock.formats.changes.envelopes import Envelopes, Faults
 from penstock.formats.debezium_json.decode import OPERATIONS
 from penstock.formats.shared.codec import TableCodec

@@ -9,7 +9,14 @@ import pyarrow as pa
 
 from penstock.formats.changes.decode import DELETE, INSERT, UPDATE, ChangeDecoder, DecodedChanges, read_image_changes
 from penstock.formats.changes.envelopes import Envelopes, Faults, always, is_null
-from penstock.formats.changes.metadata import MILLISECONDS, TEXT_MAP, Metadata, epoch_reader, read_epoch_text, read_unchanged
+from penstock.formats.changes.metadata import (
+    MILLISECONDS,
+    TEXT_MAP,
+    Metadata,
+    epoch_reader,
+    read_epoch_text,
+    read_unchanged,
+)
 from penstock.formats.debezium_json.options import DebeziumJsonOptions
 from penstock.types import BIGINT, STRING, Field, RowType
 

@@ -63,7 +63,8 @@ def _object(pairs: Iterable[tuple[str, str | None]]) -> str:
 def _row_texts(array: pa.Array, data_type: RowType, options: JsonOptions) -> list[str | None]:
     names = [quote_in_bytes(each.name) for each in data_type.fields]
     columns = [
-        write_json_texts(column, each.type, options) for column, each in zip(array.flatten(), data_type.fields, strict=True)
+        write_json_texts(column, each.type, options)
+        for column, each in zip(array.flatten(), data_type.fields, strict=True)
     ]
     return [
         _object(pair for pair in zip(names, texts, strict=True) if not (options.omits_nulls and pair[1] is None))

@@ -32,7 +32,9 @@ class ProtobufEncoder(TableCodec[ProtobufOptions]):
 
     @cached_property
     def _program(self) -> Program:
-        return compile_writing(self.options.loaded_definition.message, self._shape, self.options.write_null_string_literal)
+        return compile_writing(
+            self.options.loaded_definition.message, self._shape, self.options.write_null_string_literal
+        )
 
     def encode(self, rows: pa.RecordBatch) -> pa.BinaryArray:
         """One message per row. Raises RecordError with the index of a row that lacks a required field."""

@@ -13,7 +13,7 @@ from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
 
 from penstock.exact.errors import FieldError, Malformed
-from penstock.formats.protobuf.column_checks import Message, MessageField, field_path, map_first_names, is_map
+from penstock.formats.protobuf.column_checks import Message, MessageField, field_path, is_map, map_first_names
 from penstock.formats.protobuf.read_compiler import UNRECOGNIZED
 from penstock.formats.protobuf.read_reasons import NOT_TEXT, READ_REASONS
 from penstock.loops import type_roots

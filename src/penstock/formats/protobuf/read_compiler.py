@@ -11,7 +11,14 @@ from google.protobuf.descriptor import FieldDescriptor
 from penstock.columns.nested import Shape
 from penstock.errors import Problem, SchemaError
 from penstock.formats.protobuf import read_program as p
-from penstock.formats.protobuf.column_checks import Message, MessageField, field_path, map_first_names, is_map, must_be_utf8
+from penstock.formats.protobuf.column_checks import (
+    Message,
+    MessageField,
+    field_path,
+    is_map,
+    map_first_names,
+    must_be_utf8,
+)
 from penstock.loops import type_roots
 
 #: Java's name, and Flink's text, for a number that the enum does not have.

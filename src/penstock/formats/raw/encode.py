@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from penstock.columns.buffers import unpack_bits, check_size, fixed_values, from_buffers, validity
+from penstock.columns.buffers import check_size, fixed_values, from_buffers, unpack_bits, validity
 from penstock.formats.raw.charsets import write_text
 from penstock.formats.raw.column import find_only_column, wire_type
 from penstock.formats.raw.options import Endianness, RawOptions

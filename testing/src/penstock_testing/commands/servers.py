@@ -20,7 +20,9 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     for servers, default in ((BackgroundCluster, 9092), (BackgroundRegistry, 8081)):
         name = servers.command
         text = f"start, stop or look at a {servers.title} on this machine"
-        parser = subparsers.add_parser(name, help=text, description=describe_command(f"{text}, for development and tests"))
+        parser = subparsers.add_parser(
+            name, help=text, description=describe_command(f"{text}, for development and tests")
+        )
         parser.set_defaults(servers=servers)
         actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
         start = actions.add_parser("start", help=f"start a {name} and leave it running; prints one line of JSON")

@@ -45,8 +45,8 @@ from penstock.kafka.ownership import claim, settle, taken_over_error, write_prog
 from penstock.kafka.progress import (
     ProgressTopic,
     Seal,
-    ensure_progress_topic,
     encode_progress,
+    ensure_progress_topic,
     read_present_progress,
     read_progress,
 )
@@ -125,7 +125,8 @@ class KafkaCommitter(WritingCommitter):
         if not self._known:
             self.check()
         self._client, self._progress = self._take_over()
-        self._replace_identity(self._known, self._known)  # read after the claim: a copy that changes it later fences this run
+        # Read after the claim: a copy that changes it later fences this run.
+        self._replace_identity(self._known, self._known)
 
     @property
     def _adopts(self) -> bool:

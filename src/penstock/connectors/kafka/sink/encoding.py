@@ -282,7 +282,9 @@ class RowEncoder:
             raise RecordError(f"{reason}{partitions - 1}", "", -1, int(wrong[0]))
         if not given.null_count:
             return named
-        return np.where(named < 0, self._choose_partitions(topic, batch, keys, values, partitions), named).astype(np.int32)
+        return np.where(named < 0, self._choose_partitions(topic, batch, keys, values, partitions), named).astype(
+            np.int32
+        )
 
     def _choose_partitions(
         self,

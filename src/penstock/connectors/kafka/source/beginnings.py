@@ -57,7 +57,8 @@ def explain_start(scan: KafkaScanSpec, start_time: int | None, group: GroupOffse
     if scan.upserts:
         return "at the earliest offsets, as tables of 'upsert-kafka' do"
     if mode is StartupMode.TIMESTAMP and options.startup_timestamp is not None:
-        return f"at the first records from {_format_time(options.startup_timestamp)} on, by 'scan.startup.timestamp-millis'"
+        begins = _format_time(options.startup_timestamp)
+        return f"at the first records from {begins} on, by 'scan.startup.timestamp-millis'"
     if mode is StartupMode.SPECIFIC_OFFSETS:
         return "at the offsets of 'scan.startup.specific-offsets'" + (
             f", else {_explain_group(scan, group, own)}" if group else ""

@@ -62,7 +62,9 @@ def resolve_start(
     if start_time is not None:
         positions = _find_by_time(session, partitions, start_time)
     elif scan.start_by is not None:
-        positions = _reset_missing(session, scan, partitions, _ask_initializer(session, scan, partitions, scan.start_by))
+        positions = _reset_missing(
+            session, scan, partitions, _ask_initializer(session, scan, partitions, scan.start_by)
+        )
     elif mode is StartupMode.EARLIEST:
         positions = list_positions(session, partitions, EARLIEST)
     elif mode is StartupMode.LATEST:
@@ -195,7 +197,9 @@ def list_positions(session: Session, partitions: Iterable[TopicPartition], at: i
     return {tp: Position(offset.offset, offset.leader_epoch) for tp, offset in offsets.items() if offset}
 
 
-def _find_by_time(session: Session, partitions: Collection[TopicPartition], millis: int) -> dict[TopicPartition, Position]:
+def _find_by_time(
+    session: Session, partitions: Collection[TopicPartition], millis: int
+) -> dict[TopicPartition, Position]:
     """The first record that is not older than ``millis``, or the log's end."""
     positions = list_positions(session, partitions, millis)
     return positions | list_positions(session, [tp for tp in partitions if tp not in positions], LATEST)
@@ -280,14 +284,19 @@ def _reset_missing(
             "'properties.auto.offset.reset' is not set; set it to earliest or latest, or choose another "
             "'scan.startup.mode'"
         )
-    return dict(positions) | list_positions(session, missing, EARLIEST if scan.reset is ResetStrategy.EARLIEST else LATEST)
+    return dict(positions) | list_positions(
+        session, missing, EARLIEST if scan.reset is ResetStrategy.EARLIEST else LATEST
+    )
 
 
 def _reset_outside_log(
     session: Session, scan: KafkaScanSpec, positions: Mapping[TopicPartition, Position]
 ) -> dict[TopicPartition, Position]:
     """``positions``, where positions outside of the log are reset by ``auto.offset.reset``."""
-    first, last = list_positions(session, positions, EARLIEST), list_offsets(session, positions, LATEST, isolation="read_uncommitted")
+    first, last = (
+        list_positions(session, positions, EARLIEST),
+        list_offsets(session, positions, LATEST, isolation="read_uncommitted"),
+    )
     result = dict(positions)
     for (topic, partition), position in positions.items():
         low, high = first[topic, partition], last[topic, partition]

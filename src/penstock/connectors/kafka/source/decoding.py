@@ -174,7 +174,9 @@ class RowReader:
         refused, rows = np.unique(origin[mask], return_index=True)
         at = np.flatnonzero(mask)[rows]
         bad = tuple(
-            BadRecord(index, f"the message is of table '{_format_id(database[row], name[row])}', not '{self._scan.table}'")
+            BadRecord(
+                index, f"the message is of table '{_format_id(database[row], name[row])}', not '{self._scan.table}'"
+            )
             for index, row in zip(refused.tolist(), at.tolist(), strict=True)
         )
         kept = ~np.isin(origin, refused)
@@ -209,7 +211,9 @@ class RowReader:
                 bad = BadRecord(index, self._describe_missing(column), column)
                 found[index] = DeadLetter(index, part, identifier, bad)
                 if not self._continues(decoder):
-                    failing[index] = self._build_error(found[index], chosen, split, spec, self._suggest_declaration(column))
+                    failing[index] = self._build_error(
+                        found[index], chosen, split, spec, self._suggest_declaration(column)
+                    )
         if failing:
             raise failing[min(failing)]
         return found
@@ -244,7 +248,9 @@ class RowReader:
         """Whether the job continues after a record that it cannot read."""
         return self._keeps or self._scan.options.ignore_errors or decoder.ignores_errors
 
-    def _build_error(self, found: DeadLetter, chosen: Records, split: Split, spec: FormatSpec, more: str = "") -> RecordError:
+    def _build_error(
+        self, found: DeadLetter, chosen: Records, split: Split, spec: FormatSpec, more: str = ""
+    ) -> RecordError:
         """The error that stops the job at a record. ``more`` is a further remedy."""
         return RecordError(
             found.bad.reason,

@@ -10,8 +10,20 @@ from functools import cached_property
 from penstock.clock import now_ms
 from penstock.connectors.kafka.source.admission import Admission
 from penstock.connectors.kafka.source.alarms import Alarm
-from penstock.connectors.kafka.source.bounds import listed, note_epochs, select_partitions, topic_ids, find_existing_topics
-from penstock.connectors.kafka.source.losses import skip_truncated, skip_recreated, skip_expired, truncation_error, drop_topics
+from penstock.connectors.kafka.source.bounds import (
+    find_existing_topics,
+    list_positions,
+    note_epochs,
+    select_partitions,
+    topic_ids,
+)
+from penstock.connectors.kafka.source.losses import (
+    drop_topics,
+    skip_expired,
+    skip_recreated,
+    skip_truncated,
+    truncation_error,
+)
 from penstock.connectors.kafka.source.positions import Position, Positions, Split, cut
 from penstock.connectors.kafka.source.spec import KafkaScanSpec
 from penstock.connectors.kafka.source.watermarks import Notes, Watermarks
@@ -139,7 +151,7 @@ class Enumerator:
             ends = {tp: replace(stop.at.get(tp, at), lost=at.lost) for tp, at in start.at.items()}
             # A difference of epochs alone would make a batch.
             return {tp: end if end.offset > start.at[tp].offset else start.at[tp] for tp, end in ends.items()}
-        ends = listed(self.session, start.at, LATEST)
+        ends = list_positions(self.session, start.at, LATEST)
         if stop is None:
             return ends
         if self.spec.once:
@@ -173,7 +185,9 @@ class Enumerator:
         # The tasks report topics that were deleted or recreated.
         ids = topic_ids(self.session.topics({topic for topic, _ in read}))
         left = {tp: at for tp, at in read.items() if ids.get(tp[0]) == start.topic_ids.get(tp[0])}
-        return Positions({**start.at, **skip_truncated(self.session, Positions(left, start.topic_ids)).at}, start.topic_ids)
+        return Positions(
+            {**start.at, **skip_truncated(self.session, Positions(left, start.topic_ids)).at}, start.topic_ids
+        )
 
     def _skip_losses(self, start: Positions) -> Positions:
         """``start``, changed by what the logs have lost."""
@@ -211,7 +225,7 @@ class Enumerator:
         if skip_recreated(self.session, start, topics, self._skips) is not start:
             return {}, {}
         new = [tp for tp in select_partitions(topics, self.spec.scan) if tp not in start.at]
-        return listed(self.session, new, EARLIEST) if new else {}, topic_ids(topics) if new else {}
+        return list_positions(self.session, new, EARLIEST) if new else {}, topic_ids(topics) if new else {}
 
     # --- tasks -----------------------------------------------------------------------------------------------
 

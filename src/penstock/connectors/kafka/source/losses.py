@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
-from penstock.connectors.kafka.source.bounds import listed
+from penstock.connectors.kafka.source.bounds import list_positions
 from penstock.connectors.kafka.source.positions import Position, Positions
 from penstock.errors import PossibleDataLossError
 from penstock.kafka.offsets import EARLIEST, LATEST, find_epoch_ends
@@ -79,7 +79,7 @@ def skip_recreated(session: Session, start: Positions, topics: Mapping[str, Topi
             f"read it, or {SKIPPING}"
         )
     there = {(topic, each.partition) for topic in new for each in topics[topic].partitions}
-    begun = listed(session, there & start.at.keys(), EARLIEST)
+    begun = list_positions(session, there & start.at.keys(), EARLIEST)
     kept = {tp: at for tp, at in start.at.items() if tp[0] not in new}
     moved = {tp: replace(at, lost=start.at[tp].lost) for tp, at in begun.items()}
     return _replace_positions(start, kept | moved, {**start.topic_ids, **{topic: ids[topic] for topic in new}})
@@ -87,7 +87,7 @@ def skip_recreated(session: Session, start: Positions, topics: Mapping[str, Topi
 
 def skip_truncated(session: Session, start: Positions) -> Positions:
     """``start``, moved to the end of logs that were truncated below it; ``start`` itself when there are none."""
-    ends = listed(session, start.at, LATEST)
+    ends = list_positions(session, start.at, LATEST)
     moved = {tp: end for tp, end in ends.items() if end.offset < start.at[tp].offset}
     doubtful = {tp: at.epoch for tp, at in start.at.items() if tp not in moved and ends[tp].epoch > at.epoch >= 0}
     for tp, end in find_epoch_ends(session, doubtful).items() if doubtful else ():
@@ -101,7 +101,7 @@ def skip_truncated(session: Session, start: Positions) -> Positions:
 
 def skip_expired(session: Session, start: Positions) -> Positions:
     """``start``, moved to the beginning of logs from which retention has removed the next records."""
-    begun = listed(session, start.at, EARLIEST)
+    begun = list_positions(session, start.at, EARLIEST)
     moved = {
         tp: Position(first.offset, -1, start.at[tp].lost + first.offset - start.at[tp].offset)
         for tp, first in begun.items()

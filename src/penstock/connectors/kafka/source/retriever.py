@@ -22,7 +22,8 @@ class Retriever:
     def committed_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The offsets that the scan's group has committed. Raises KafkaError without a group."""
         return {
-            tp: each.offset for tp, each in fetch_group_offsets(self._session, self._table, self._group, partitions).items()
+            tp: each.offset
+            for tp, each in fetch_group_offsets(self._session, self._table, self._group, partitions).items()
         }
 
     def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:

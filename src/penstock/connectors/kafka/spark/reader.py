@@ -53,7 +53,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one task, or the result of the stage on them."""
-        from penstock.connectors.kafka.source.reader import RangeReader, merge_small_batches, add_report, add_watermark
+        from penstock.connectors.kafka.source.reader import RangeReader, add_report, add_watermark, merge_small_batches
 
         work: tuple[Sequence[Split], Task, int | None] = partition.value
         ranges, task, watermark = work

@@ -11,14 +11,19 @@ from pyspark import SparkFiles
 from pyspark.sql import DataFrame
 
 from penstock.connectors.kafka.source.alarms import Alarm
-from penstock.connectors.kafka.source.beginnings import CommittedBy, describe_positions, warn_about_foreign_start, explain_start
+from penstock.connectors.kafka.source.beginnings import (
+    CommittedBy,
+    describe_positions,
+    explain_start,
+    warn_about_foreign_start,
+)
 from penstock.connectors.kafka.source.bounds import (
+    describe_data,
     is_beyond_end,
     list_present_ends,
     resolve_present_stop,
     resolve_start,
     resolve_stop,
-    describe_data,
     with_epochs,
 )
 from penstock.connectors.kafka.source.commits import CommitTimes

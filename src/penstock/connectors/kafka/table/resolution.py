@@ -16,7 +16,7 @@ from penstock.connectors.kafka.table.options import (
 )
 from penstock.connectors.kafka.table.spec import KafkaTableSpec
 from penstock.errors import OptionsError, Problem, SchemaError, UnsupportedError, nearest
-from penstock.kafka.properties import check, find_remarks, describe_without_effect, find_without_effect
+from penstock.kafka.properties import check, describe_without_effect, find_remarks, find_without_effect
 from penstock.options import LIST, Absent, OptionSet, Properties, select_properties, unknown_keys
 from penstock.spi import (
     ChangeFormat,
@@ -277,7 +277,9 @@ class Resolution:
                     reason = f"metadata '{column.key}' is written by another column too"
                     self._add_column_problem(column.name, reason, "drop one of the two")
             if "headers" in keys and "header-list" in keys:
-                self._add_column_problem("headers", "cannot be written together with 'header-list'", "drop one of the two")
+                self._add_column_problem(
+                    "headers", "cannot be written together with 'header-list'", "drop one of the two"
+                )
             if options and (len(options.topic) > 1 or options.topic_pattern) and "topic" not in keys:
                 self.problem(
                     "writing to several topics needs a column that names each row's topic",

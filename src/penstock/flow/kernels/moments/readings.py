@@ -10,7 +10,7 @@ from decimal import Decimal
 
 import numpy as np
 
-from penstock.exact.numbers import trim_like_java, parse_decimal, parse_double, parse_float, to_decimal
+from penstock.exact.numbers import parse_decimal, parse_double, parse_float, to_decimal, trim_like_java
 from penstock.flow.kernels.moments.calendar import DAY_MICROS, days_of, last_day
 from penstock.types import DecimalType
 
