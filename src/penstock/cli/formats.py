@@ -71,7 +71,7 @@ def _run(args: argparse.Namespace) -> int:
 def _decode(args: argparse.Namespace) -> bool:
     """Whether a message could not be read."""
     columns, fmt, spec = _read_definition(args)
-    decoder, show = _decoder(columns, fmt, spec), columns.json_writer(fmt)
+    decoder, show = _build_decoder(columns, fmt, spec), columns.json_writer(fmt)
     failed, refused = False, 0
     with _open_input(args.file) as source:
         for first, given in _read_batches(source):
@@ -200,7 +200,7 @@ def _read_definition(args: argparse.Namespace) -> tuple[Columns, Format, FormatS
     return columns, fmt, spec
 
 
-def _decoder(columns: Columns, fmt: Format, spec: FormatSpec) -> Decoder:
+def _build_decoder(columns: Columns, fmt: Format, spec: FormatSpec) -> Decoder:
     if isinstance(fmt, ChangeFormat):
         return _build(lambda: fmt.decoder(columns.physical, spec.options, columns.metadata), spec)
     return _build(lambda: fmt.decoder(columns.physical, spec.options), spec)

@@ -56,7 +56,7 @@ def key_hashes(columns: Sequence[Column], rows: int | None = None) -> Hashes:
         return np.full(0 if rows is None else rows, START)
     states = np.full(len(columns[0]), START)
     for column in columns:
-        fold_words(states, _words(column))
+        fold_words(states, _to_words(column))
     return states
 
 
@@ -66,11 +66,11 @@ def row_hashes(rows: pa.RecordBatch, names: Sequence[str]) -> Hashes:
     sums = np.full(len(rows), START)
     for column, name in zip(rows.columns, names, strict=True):
         digest = hashlib.blake2b(name.encode(), digest_size=8).digest()
-        add_words(sums, np.uint64(int.from_bytes(digest, "little")), _words(column))
+        add_words(sums, np.uint64(int.from_bytes(digest, "little")), _to_words(column))
     return sums
 
 
-def _words(column: Column) -> Hashes:
+def _to_words(column: Column) -> Hashes:
     """64 bits per value."""
     array = plain(column)
     valid = is_valid(array)
@@ -96,7 +96,7 @@ def _words_of_values(array: pa.Array) -> Hashes:
         fold_bytes(*parts, out)
     elif pa.types.is_struct(array.type):
         for child in range(array.type.num_fields):
-            fold_words(out, _words(array.field(child)))
+            fold_words(out, _to_words(array.field(child)))
     elif (lists := list_parts(array)) is not None:
         offsets, elements = lists
         first, last = int(offsets[0]), int(offsets[-1])

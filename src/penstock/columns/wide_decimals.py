@@ -73,13 +73,13 @@ def add_limbs(one: Limbs, other: Limbs) -> Limbs:
 
 def wide_column(limbs: Limbs, scale: int) -> pa.Array:
     """A column of decimal256(76, scale)."""
-    return _column(limbs, pa.decimal256(76, scale), np.ones(limbs.shape[1], np.bool_))
+    return _build_column(limbs, pa.decimal256(76, scale), np.ones(limbs.shape[1], np.bool_))
 
 
 def decimal_column(limbs: Limbs, kind: pa.Decimal128Type, valid: Flags) -> pa.Array:
     """A column of decimal128; null where not ``valid``, and where the value has too many digits."""
-    magnitude, _ = _magnitude(limbs)
-    return _column(limbs, kind, valid & _fits(magnitude, kind.precision))
+    magnitude, _ = _split_sign(limbs)
+    return _build_column(limbs, kind, valid & _fits(magnitude, kind.precision))
 
 
 def quotients(limbs: Limbs, divisors: npt.NDArray[np.int64], shift: int) -> Limbs:
@@ -87,7 +87,7 @@ def quotients(limbs: Limbs, divisors: npt.NDArray[np.int64], shift: int) -> Limb
 
     Divisors are less than 2**46.
     """
-    magnitude, negative = _magnitude(limbs)
+    magnitude, negative = _split_sign(limbs)
     for _ in range(shift):
         magnitude = _carry(list(magnitude * 10), limbs.shape[1])
     result = np.zeros_like(magnitude)
@@ -101,7 +101,7 @@ def quotients(limbs: Limbs, divisors: npt.NDArray[np.int64], shift: int) -> Limb
     return _negate(_carry(list(result), limbs.shape[1]), negative)
 
 
-def _magnitude(limbs: Limbs) -> tuple[Limbs, Flags]:
+def _split_sign(limbs: Limbs) -> tuple[Limbs, Flags]:
     negative = limbs[-1] > _LOW >> 1
     return _negate(limbs, negative), negative
 
@@ -127,7 +127,7 @@ def _fits(magnitude: Limbs, digits: int) -> Flags:
     return less
 
 
-def _column(limbs: Limbs, kind: pa.DataType, valid: Flags) -> pa.Array:
+def _build_column(limbs: Limbs, kind: pa.DataType, valid: Flags) -> pa.Array:
     size = kind.byte_width // 8
     words: npt.NDArray[Any] = np.empty((limbs.shape[1], size), np.uint64)
     for at in range(size):

@@ -47,7 +47,7 @@ def to_binary_column(array: pa.Array | pa.ChunkedArray | None, rows: int) -> Col
         raise SchemaError(f"a key, value or header column has type {array.type}; expected binary or string")
     _check_length(array, rows)
     _, offsets, data = array.buffers()
-    starts, lengths = _ranges(array, offsets, array.type in (pa.large_binary(), pa.large_string()), null=-1)
+    starts, lengths = _find_ranges(array, offsets, array.type in (pa.large_binary(), pa.large_string()), null=-1)
     return ColumnParts(starts, lengths, read_only(np.frombuffer(data, np.uint8)) if data is not None else _NO_BYTES)
 
 
@@ -72,11 +72,11 @@ def to_header_column(array: pa.Array | pa.ChunkedArray | None, rows: int) -> Hea
     _check_length(array, rows)
     if keys.null_count:
         raise SchemaError("a header has a null key; expected text (its value may be null)")
-    starts, counts = _ranges(array, array.buffers()[1], wide, null=0)
+    starts, counts = _find_ranges(array, array.buffers()[1], wide, null=0)
     return HeaderColumn(starts, counts, to_binary_column(keys, len(keys)), to_binary_column(values, len(values)))
 
 
-def _ranges(array: pa.Array, offsets: pa.Buffer, wide: bool, null: int) -> tuple[NDArray[Any], NDArray[Any]]:
+def _find_ranges(array: pa.Array, offsets: pa.Buffer, wide: bool, null: int) -> tuple[NDArray[Any], NDArray[Any]]:
     """The start and number of each row's items; ``null`` is the number of a null row."""
     rows = len(array)
     if not rows:

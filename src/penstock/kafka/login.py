@@ -101,7 +101,7 @@ def _check_address(value: str) -> str:
     raise ValueError("expected a URL such as https://host/token, or file:///path for a file with a token")
 
 
-def _class(*known: str) -> Codec:
+def _class_codec(*known: str) -> Codec:
     """One of Kafka's Java classes. Its package does not matter: a shaded client has another one."""
 
     def parse(value: str) -> str:
@@ -129,7 +129,7 @@ LOGIN_PROPERTIES: Mapping[str, Property] = {
     _JAAS: Property(TEXT, "Login module of the mechanism, with its options; its package does not matter.", secret=True),
     "sasl.kerberos.service.name": Property(TEXT, "Service of the brokers' Kerberos principals; `kafka` by default."),
     "sasl.login.callback.handler.class": Property(
-        _class(
+        _class_codec(
             "OAuthBearerLoginCallbackHandler", "OAuthBearerUnsecuredLoginCallbackHandler", "DefaultLoginCallbackHandler"
         ),
         "One of Kafka's own classes; has no effect, as the other properties say where the token comes from.",
@@ -146,11 +146,11 @@ LOGIN_PROPERTIES: Mapping[str, Property] = {
         BOOLEAN, "Whether id and secret are URL-encoded in the request to the token endpoint."
     ),
     "sasl.oauthbearer.jwt.retriever.class": Property(
-        _class("DefaultJwtRetriever", "ClientCredentialsJwtRetriever", "FileJwtRetriever"),
+        _class_codec("DefaultJwtRetriever", "ClientCredentialsJwtRetriever", "FileJwtRetriever"),
         "One of Kafka's own classes for client credentials and files; has no effect.",
     ),
     "sasl.oauthbearer.jwt.validator.class": Property(
-        _class("DefaultJwtValidator", "ClientJwtValidator", "BrokerJwtValidator"),
+        _class_codec("DefaultJwtValidator", "ClientJwtValidator", "BrokerJwtValidator"),
         "One of Kafka's own classes; has no effect, as the brokers verify tokens.",
     ),
     "sasl.oauthbearer.scope": Property(TEXT, "Scope to ask for; also `scope` in `sasl.jaas.config`."),

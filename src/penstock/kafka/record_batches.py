@@ -130,13 +130,13 @@ def read_batch_headers(raw: Raw, *, where: str = "") -> Heads:
     ``where`` names the partition in errors. Raises KafkaError for a batch that is malformed or has a wrong CRC32C,
     UnsupportedError for message formats v0 and v1.
     """
-    data = _bytes(raw)
+    data = _as_bytes(raw)
     try:
         heads = _read_heads(data)
         _check_crcs(data, heads)
         _read_control_types(data, heads)
     except KafkaError as error:
-        raise _at(where, error) from error
+        raise _add_place(where, error) from error
     return heads
 
 
@@ -163,7 +163,7 @@ def scan(
     base offset of a batch that is malformed, (if checked) has a wrong CRC32C, or decompresses to more than
     :data:`LARGEST_BATCH` bytes, UnsupportedError for message formats v0 and v1.
     """
-    data = _bytes(raw)
+    data = _as_bytes(raw)
     try:
         heads = _read_heads(data)
         complete = heads.size
@@ -179,7 +179,7 @@ def scan(
         opened = _open(data, chosen, max_bytes)
         columns = _decode(opened, start_offset, end_offset, headers)
     except KafkaError as error:
-        raise _at(where, error) from error
+        raise _add_place(where, error) from error
 
     if opened.taken < chosen.size:
         following = int(chosen["base_offset"][opened.taken])
@@ -201,11 +201,11 @@ def scan(
     )
 
 
-def _bytes(raw: Raw) -> Bytes:
+def _as_bytes(raw: Raw) -> Bytes:
     return read_only(np.ascontiguousarray(raw) if isinstance(raw, np.ndarray) else np.frombuffer(raw, np.uint8))
 
 
-def _at(where: str, error: KafkaError) -> KafkaError:
+def _add_place(where: str, error: KafkaError) -> KafkaError:
     text = f"{where}: {error}" if where else str(error)
     return KafkaError(
         f"{text}; fetch again from that offset, and if the error stays, inspect the partition's log with kafka-dump-log"
@@ -434,14 +434,14 @@ def _decode_headers(runs: list[tuple[Bytes, int, int]], spans: Ints, offsets: In
             read_only(buffer), spans, first, last, entry, list_offsets,
             keys.offsets, keys.data, values.offsets, values.data, values.valid,
         )  # fmt: skip
-    fields = [_text(keys.array(entries)), values.array(entries)]
+    fields = [_decode_header_keys(keys.array(entries)), values.array(entries)]
     struct_array = pa.StructArray.from_arrays(fields, fields=list(HEADERS_TYPE.value_type))
     # pa.array imports pandas for a NumPy array.
     limits = pa.Array.from_buffers(pa.int32(), rows + 1, [None, pa.py_buffer(list_offsets)])
     return pa.ListArray.from_arrays(limits, struct_array, type=HEADERS_TYPE)
 
 
-def _text(keys: pa.BinaryArray) -> pa.StringArray:
+def _decode_header_keys(keys: pa.BinaryArray) -> pa.StringArray:
     """Header keys as text. Kafka does not check that they are UTF-8; other bytes become U+FFFD, as in Java."""
     try:
         return keys.cast(pa.string())

@@ -77,14 +77,14 @@ def create_topic(
 
     created = session.ask_any(f"creating topic '{name}'", build, check, deadline)
 
-    def led() -> TopicInfo:
+    def require_leaders() -> TopicInfo:
         session.forget_topics([name])
         info = session.topic(name, deadline, exists=True)  # a busy broker may not know it for a while
         for each in info.partitions:
             session.partition(name, each.partition, deadline)
         return info
 
-    info = session.retrying(f"waiting for the leaders of topic '{name}'", deadline, led)
+    info = session.retrying(f"waiting for the leaders of topic '{name}'", deadline, require_leaders)
     return info.topic_id if created else None
 
 

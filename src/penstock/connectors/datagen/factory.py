@@ -107,7 +107,7 @@ class _Reading:
         start, end = (int(each) for each in bounds if each is not None)
         if end < start:
             self._add_problem(path, "end", f"is {end}, less than the start, {start}")
-        low, high = self._limits(data_type) if root(data_type) in _INTEGERS else (-(2.0**63), 2.0**63)
+        low, high = self._find_limits(data_type) if root(data_type) in _INTEGERS else (-(2.0**63), 2.0**63)
         if not low <= start <= end <= high:
             self._add_problem(
                 path, "end", f"the sequence from {start} to {end} is beyond the range of {data_type.text()}"
@@ -118,7 +118,7 @@ class _Reading:
     def _read_bounds(self, path: str, data_type: DataType) -> tuple[float, float]:
         if root(data_type) not in (*_INTEGERS, *_REALS, "DECIMAL"):
             return 0, 0
-        least, most = self._limits(data_type)
+        least, most = self._find_limits(data_type)
         scale = data_type.scale if isinstance(data_type, DecimalType) else 0
         given = [self._read_number(path, option) for option in ("min", "max")]
         exact = root(data_type) not in _REALS
@@ -137,7 +137,7 @@ class _Reading:
         return low, high
 
     @staticmethod
-    def _limits(data_type: DataType) -> tuple[float, float]:
+    def _find_limits(data_type: DataType) -> tuple[float, float]:
         name = root(data_type)
         if isinstance(data_type, DecimalType):
             most = 10 ** min(_DIGITS, data_type.precision) - 1

@@ -43,10 +43,10 @@ class Partitions:
             rows, folder, left = np.flatnonzero(codes == code), [], int(code)
             for name, each, size in reversed(list(zip(self.columns.names, encoded, sizes, strict=True))):
                 left, index = divmod(left, size)
-                folder.append(f"{_escape(name)}={_escape(self._text(each.dictionary[index].as_py()))}")
+                folder.append(f"{_escape(name)}={_escape(self._text_or_default(each.dictionary[index].as_py()))}")
             yield "/".join(reversed(folder)), rest.take(pa.array(rows))
 
-    def _text(self, value: str | None) -> str:
+    def _text_or_default(self, value: str | None) -> str:
         return self.default if value is None or not value.strip() else value
 
     def values(self, path: str) -> dict[str, pa.Scalar]:

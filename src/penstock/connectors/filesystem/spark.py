@@ -196,12 +196,12 @@ class FilesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a file, followed by the engine's columns, or the result of the stage on them."""
         number, task = partition.value
-        rows = self._rows(number)
+        rows = self._read_rows(number)
         if self._stage is not None:
             rows, _ = staged(self._stage, task, TaskContext.get(), rows)
         return unreported(rows)
 
-    def _rows(self, number: int) -> Iterator[pa.RecordBatch]:
+    def _read_rows(self, number: int) -> Iterator[pa.RecordBatch]:
         read_spec = self._read_spec
         place = read_spec.ordinal * PARTITIONS_PER_SOURCE + number
         for rows, offsets in guarded(read)(read_spec.scan, read_spec.files[number]):

@@ -108,7 +108,7 @@ class PostgresCommitter(Committer):
         # Former versions kept it in the name of the document of a schema only.
         former: dict[str, str] = {}
         for namespace in sorted(self._list_schemas(), key=lambda each: each == present):
-            known = checkpoint.revise(_document(identity, namespace), lambda now: now)
+            known = checkpoint.revise(_document_name(identity, namespace), lambda now: now)
             former.update({name: namespace for names in known.values() for name in names})
 
         def change(now: dict[str, Any]) -> dict[str, Any]:
@@ -135,7 +135,7 @@ class PostgresCommitter(Committer):
                 f"job '{self._context.job}', {self._database.address}: its progress stays in schema '{chosen}', "
                 f"although the user's search path now leads to '{present}'"
             )
-        self._document = _document(identity, chosen)
+        self._document = _document_name(identity, chosen)
         return chosen
 
     def _list_schemas(self) -> list[str]:
@@ -340,7 +340,7 @@ class PostgresCommitter(Committer):
             copied = tasks.collect(build_copying_instructions(self._stages.spec)).rows if batch.tasks else ()
             staged = Staged.from_task_reports(len(self._outputs), copied)
             try:
-                with self._transaction() as transaction:
+                with self._open_transaction() as transaction:
                     self._commit(transaction, self._stages, staged, progress)
             except CommitOutcomeError as error:
                 self._unanswered = staged
@@ -353,7 +353,7 @@ class PostgresCommitter(Committer):
     def _was_committed(self, progress: Progress) -> bool:
         """Whether a COMMIT without an answer has committed the batch. While its transaction is open it locks the row: a
         transaction that gets the lock sees how it ended."""
-        with self._transaction() as transaction:
+        with self._open_transaction() as transaction:
             found = self._lock_row(transaction).progress
         self._unanswered = None
         return _is_same(found, progress)
@@ -386,10 +386,10 @@ class PostgresCommitter(Committer):
 
     def check_owner(self) -> None:
         """Raise FencedError when another run owns the job: it drops our staging tables, which causes errors here."""
-        with contextlib.suppress(DatabaseError), self._transaction() as transaction:
+        with contextlib.suppress(DatabaseError), self._open_transaction() as transaction:
             self._lock_row(transaction)
 
-    def _transaction(self) -> contextlib.AbstractContextManager[Transaction]:
+    def _open_transaction(self) -> contextlib.AbstractContextManager[Transaction]:
         return open_transaction(self._database, self._context)
 
     def _describe_row(self, key: str) -> str:
@@ -406,7 +406,7 @@ class PostgresCommitter(Committer):
         self._database.close()
 
 
-def _document(identity: str, namespace: str) -> str:
+def _document_name(identity: str, namespace: str) -> str:
     """The checkpoint's document of the rows in a progress table, by the identity of its database and its schema."""
     return f"postgres-{shorten_name(f'{identity}/{namespace}')}"
 

@@ -292,11 +292,11 @@ class _Stage:
         _check_values(self.branch, rows, origins)
         names = [f"c{number}" for number in range(rows.num_columns)]
         if self._last is None:
-            return pa.RecordBatch.from_arrays([self._writers(count), *rows.columns], names=["writer", *names])
+            return pa.RecordBatch.from_arrays([self._repeat_writer(count), *rows.columns], names=["writer", *names])
         kinds = origins.column(KIND) if KIND in origins.schema.names else None
         places = pa.array(np.arange(self._place, self._place + count))
         self._place += count
-        columns = [self._writers(count), places, pa.array(find_deletions(kinds, count)), *rows.columns]
+        columns = [self._repeat_writer(count), places, pa.array(find_deletions(kinds, count)), *rows.columns]
         return self._last.add(pa.RecordBatch.from_arrays(columns, names=["writer", "place", "deleted", *names]))
 
     def take_rest(self) -> pa.RecordBatch | None:
@@ -315,7 +315,7 @@ class _Stage:
         if self._last is not None:
             self.deletions += pc.sum(staged.column("deleted")).as_py()
 
-    def _writers(self, count: int) -> pa.Array:
+    def _repeat_writer(self, count: int) -> pa.Array:
         return pa.repeat(pa.scalar(self._writer, pa.int64()), count)
 
 

@@ -71,12 +71,12 @@ class _LineWriter(Writer):
         self._outputs = outputs
 
     def write(self, output: int, rows: pa.RecordBatch, hidden: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        text = "".join(_lines(self._outputs[output].spec, rows, hidden))
+        text = "".join(_format_lines(self._outputs[output].spec, rows, hidden))
         row = {"output": output, "count": rows.num_rows, "text": text}
         yield pa.RecordBatch.from_pylist([row], schema=_PRINTED)
 
 
-def _lines(spec: PrintSinkSpec, values: pa.RecordBatch, hidden: pa.RecordBatch) -> Iterator[str]:
+def _format_lines(spec: PrintSinkSpec, values: pa.RecordBatch, hidden: pa.RecordBatch) -> Iterator[str]:
     prefix = f"{spec.options.identifier}> " if spec.options.identifier else ""
     kinds = [0] * values.num_rows
     if KIND in hidden.schema.names:

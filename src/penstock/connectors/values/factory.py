@@ -70,7 +70,7 @@ def _encode_rows(rows: Sequence[Row], table: TableDefinition, options: ValuesSou
     columns = []
     if not problems:
         for number, field in enumerate(fields):
-            values = [_plain(row[number]) for row in rows]
+            values = [_to_plain(row[number]) for row in rows]
             try:
                 columns.append(pa.array(values, arrow_type(field.type)))
             except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
@@ -108,11 +108,11 @@ def _locate_misfit(values: Sequence[Any], field: Field) -> str:
     return f"column '{field.name}'"
 
 
-def _plain(value: Any) -> Any:
+def _to_plain(value: Any) -> Any:
     """A value as Arrow accepts it, with tuples for Rows."""
     match value:
         case Row():
-            return tuple(_plain(each) for each in value)
+            return tuple(_to_plain(each) for each in value)
         case list():
-            return [_plain(each) for each in value]
+            return [_to_plain(each) for each in value]
     return value

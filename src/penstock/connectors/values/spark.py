@@ -203,7 +203,7 @@ class ValuesCommitter(Committer):
                 if row["output"] == number:
                     with pa.ipc.open_stream(row["data"]) as reader:
                         kinds, *values = reader.read_all().columns
-                    pairs = zip(kinds.to_pylist(), _tuples(values, len(kinds)), strict=True)
+                    pairs = zip(kinds.to_pylist(), _to_tuples(values, len(kinds)), strict=True)
                     memory.append(spec.data_id, [_row(kind, each, spec.schema.names) for kind, each in pairs])
                     counts[number] += len(kinds)
         return Published(tuple(map(Written, counts)))
@@ -225,7 +225,7 @@ class _RowSender(Writer):
         yield pa.RecordBatch.from_arrays([pa.array([output], pa.int32()), data], schema=_KEPT)
 
 
-def _tuples(columns: Sequence[pa.ChunkedArray], count: int) -> list[tuple[Any, ...]]:
+def _to_tuples(columns: Sequence[pa.ChunkedArray], count: int) -> list[tuple[Any, ...]]:
     return list(zip(*map(python_values, columns), strict=True)) if columns else [()] * count
 
 

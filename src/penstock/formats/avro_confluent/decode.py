@@ -27,7 +27,7 @@ _READERS = 256
 
 
 @lru_cache(_READERS)
-def _reader(writer: Schema, reader: Record, row: RowType) -> DatumReader:
+def _compile_reader(writer: Schema, reader: Record, row: RowType) -> DatumReader:
     """A reader for each pair of schemas, compiled once in a process."""
     return DatumReader(writer, reader, row)
 
@@ -39,7 +39,7 @@ class AvroConfluentDecoder(TableCodec[AvroConfluentOptions]):
     """
 
     def _check(self) -> None:
-        _ = _reader(self._reader_schema, self._reader_schema, self.schema).program
+        _ = _compile_reader(self._reader_schema, self._reader_schema, self.schema).program
 
     @cached_property
     def _reader_schema(self) -> Record:
@@ -83,7 +83,7 @@ class AvroConfluentDecoder(TableCodec[AvroConfluentOptions]):
 
     def _find_reader(self, number: int) -> DatumReader:
         """The reader for the data of a schema. Raises UnknownSchema, SchemaError, SchemaRegistryError."""
-        reader = _reader(self._registry.schema(number), self._reader_schema, self.schema)
+        reader = _compile_reader(self._registry.schema(number), self._reader_schema, self.schema)
         _ = reader.program
         return reader
 

@@ -27,7 +27,7 @@ def _check_addresses(options: AvroConfluentOptions) -> Iterator[Problem]:
 
 
 def _check_client(options: AvroConfluentOptions) -> Iterator[Problem]:
-    yield from options._settings((), 0)[1]
+    yield from options._build_settings((), 0)[1]
 
 
 def _check_timeout(options: AvroConfluentOptions) -> Iterator[Problem]:
@@ -127,9 +127,9 @@ class AvroConfluentOptions(OptionSet):
 
     def __post_init__(self) -> None:
         timeout = self.request_timeout / timedelta(milliseconds=1)
-        object.__setattr__(self, "settings", self._settings(self.addresses, timeout)[0])
+        object.__setattr__(self, "settings", self._build_settings(self.addresses, timeout)[0])
 
-    def _settings(
+    def _build_settings(
         self, addresses: tuple[RegistryAddress, ...], timeout_ms: float
     ) -> tuple[RegistrySettings, list[Problem]]:
         properties = ("basic-auth.", "bearer-auth.", "ssl.")

@@ -8,7 +8,7 @@ from penstock.formats.changes.encode import RowFrame, encode_fields
 from penstock.formats.changes.factory import TableChangeFormat
 
 
-def _frames(options: CanalJsonOptions) -> tuple[RowFrame, RowFrame]:
+def _build_frames(options: CanalJsonOptions) -> tuple[RowFrame, RowFrame]:
     others = ""
     if options.table:
         names = {"database": options.database, "table": options.table[-1], "pkNames": options.primary_key}
@@ -19,4 +19,6 @@ def _frames(options: CanalJsonOptions) -> tuple[RowFrame, RowFrame]:
     return inserted, deleted
 
 
-FORMAT = TableChangeFormat("canal-json", CanalJsonOptions, CanalJsonDecoder, _frames, __doc__, ("database", "table"))
+FORMAT = TableChangeFormat(
+    "canal-json", CanalJsonOptions, CanalJsonDecoder, _build_frames, __doc__, ("database", "table")
+)

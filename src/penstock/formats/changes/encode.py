@@ -44,10 +44,10 @@ def build_image_frames(
 
 def encode_fields(fields: Mapping[str, Any]) -> str:
     """Fields that follow others in a JSON object, each with a comma before it."""
-    return "".join(f",{json.dumps(name)}:{_json(value)}" for name, value in fields.items())
+    return "".join(f",{json.dumps(name)}:{_dump_json(value)}" for name, value in fields.items())
 
 
-def _json(value: Any) -> str:
+def _dump_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 

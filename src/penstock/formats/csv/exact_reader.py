@@ -66,7 +66,7 @@ class ExactCsvReader:
         return found
 
     def _nullable(self, data_type: DataType) -> _Convert:
-        convert, nested = self._converter(data_type), isinstance(data_type, ArrayType | RowType)
+        convert, nested = self._build_converter(data_type), isinstance(data_type, ArrayType | RowType)
         literal, ignore = self.options.null_literal, self.options.ignore_parse_errors
         empty_is_null = not (nested or isinstance(data_type, StringType | BinaryType)) or (
             self.options.empty_string_as_null and not nested
@@ -84,7 +84,7 @@ class ExactCsvReader:
 
         return convert_cell
 
-    def _converter(self, data_type: DataType) -> _Convert:
+    def _build_converter(self, data_type: DataType) -> _Convert:
         match data_type:
             case PrimitiveType(name=name):
                 return _primitive(name)
@@ -101,12 +101,12 @@ class ExactCsvReader:
                 return lambda text: timestamps.parse_timestamp(numbers.trim_like_java(text), False, zone)
             case ArrayType(element=element):
                 convert = self._nullable(element)
-                return lambda text: [convert(each) for each in self._elements(text)]
+                return lambda text: [convert(each) for each in self._split_elements(text)]
             case RowType():
                 return self._row(data_type)
         raise TypeError(f"no CSV form of {data_type}")
 
-    def _elements(self, text: str) -> list[str]:
+    def _split_elements(self, text: str) -> list[str]:
         if not text.strip():
             return []
         parts = text.split(self.options.array_element_delimiter)
@@ -116,7 +116,7 @@ class ExactCsvReader:
         converters = [self._nullable(each.type) for each in data_type.fields]
 
         def convert_cell(text: str) -> dict[str, Any] | None:
-            parts = self._elements(text)
+            parts = self._split_elements(text)
             if not parts:
                 return None
             if len(parts) < len(converters) and not self.options.ignore_parse_errors:

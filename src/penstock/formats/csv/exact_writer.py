@@ -43,13 +43,13 @@ def write_csv_texts(array: pa.Array, data_type: DataType, options: CsvOptions) -
     """One text per value, None for null."""
     match data_type:
         case ArrayType(element=element):
-            return _arrays(array, element, options)
+            return _write_arrays(array, element, options)
         case RowType():
             return _row_texts(array, data_type, options)
     return write_texts(array, text_writer(data_type, plain=True))
 
 
-def _arrays(array: pa.Array, element: DataType, options: CsvOptions) -> list[str | None]:
+def _write_arrays(array: pa.Array, element: DataType, options: CsvOptions) -> list[str | None]:
     null = options.null_literal or ""
     elements = [null if each is None else each for each in write_csv_texts(array.values, element, options)]
     return [None if part is None else options.array_element_delimiter.join(elements[part]) for part in slices(array)]

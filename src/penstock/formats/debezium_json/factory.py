@@ -9,7 +9,7 @@ from penstock.formats.debezium_json.decode import DebeziumJsonDecoder
 from penstock.formats.debezium_json.options import DebeziumJsonOptions
 
 
-def _frames(options: DebeziumJsonOptions) -> tuple[RowFrame, RowFrame]:
+def _build_frames(options: DebeziumJsonOptions) -> tuple[RowFrame, RowFrame]:
     """Raises OptionsError if messages are to contain their schema, which only Kafka Connect knows."""
     if options.schema_include:
         hint = "remove it; it is only for reading"
@@ -24,5 +24,10 @@ def _frames(options: DebeziumJsonOptions) -> tuple[RowFrame, RowFrame]:
 
 
 FORMAT = TableChangeFormat(
-    "debezium-json", DebeziumJsonOptions, DebeziumJsonDecoder, _frames, __doc__, ("source.database", "source.table")
+    "debezium-json",
+    DebeziumJsonOptions,
+    DebeziumJsonDecoder,
+    _build_frames,
+    __doc__,
+    ("source.database", "source.table"),
 )

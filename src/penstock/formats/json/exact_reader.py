@@ -83,7 +83,7 @@ class ExactJsonReader:
         return row
 
     def _nullable(self, data_type: DataType) -> _Convert:
-        convert = self._converter(data_type)
+        convert = self._build_converter(data_type)
         ignore = self.options.ignore_parse_errors
 
         def convert_document(value: Document) -> Any:
@@ -98,14 +98,14 @@ class ExactJsonReader:
 
         return convert_document
 
-    def _converter(self, data_type: DataType) -> _Convert:
+    def _build_converter(self, data_type: DataType) -> _Convert:
         match data_type:
             case PrimitiveType(name=name):
                 return self._primitive(name)
             case StringType():
-                return self._text
+                return self._read_text
             case BinaryType():
-                return _bytes
+                return _decode_bytes
             case DecimalType():
                 return lambda value: numbers.to_decimal(_decimal(value), data_type)
             case TimeType():
@@ -146,7 +146,7 @@ class ExactJsonReader:
             return value.text if _NOT_ZERO.match(value.text) else "0"
         return str(Decimal(float(value.text)))
 
-    def _text(self, value: Document) -> str:
+    def _read_text(self, value: Document) -> str:
         if isinstance(value, Object | list):
             return _serialize(value, self._decimals)
         if isinstance(value, Number) and not self.options.json_parser:
@@ -255,7 +255,7 @@ def _decimal(value: Document) -> Decimal:
     return numbers.parse_decimal(numbers.trim_like_java(_scalar(value)))
 
 
-def _bytes(value: Document) -> bytes:
+def _decode_bytes(value: Document) -> bytes:
     if not isinstance(value, str):
         raise _unfit_error("base64 text", value)
     return parse_base64(value)

@@ -48,17 +48,17 @@ _LONE = re.compile("[\ud800-\udfff]")
 
 def parse(message: bytes) -> Document:
     """The first JSON value in ``message``; text after it is ignored. Raises Malformed."""
-    return _reader(message).read_document()
+    return _open_reader(message).read_document()
 
 
 def parse_documents(message: bytes) -> Iterator[Document]:
     """The elements of the array at the start of ``message``, one by one, or the first value if it is not an array.
 
     Raises Malformed where the text stops being JSON."""
-    return _reader(message).read_documents()
+    return _open_reader(message).read_documents()
 
 
-def _reader(message: bytes) -> _DocumentReader:
+def _open_reader(message: bytes) -> _DocumentReader:
     encoding = json.detect_encoding(message)
     complaint = "the text ends before the JSON value does"
     try:

@@ -25,7 +25,7 @@ _STRICT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0
 _DAY_MICROS = 86_400_000_000
 
 
-def _current(text: str) -> int | None:
+def _read_current_time(text: str) -> int | None:
     """``current_ts``: 'yyyy-MM-ddTHH:mm:ss.SSSSSS', or any text that ``java.sql.Timestamp`` or ``Date`` reads, else
     null."""
     try:
@@ -42,7 +42,7 @@ def _current(text: str) -> int | None:
         return None
 
 
-def _operation(text: str) -> int:
+def _read_operation_time(text: str) -> int:
     """``op_ts``: 'yyyy-M-d', optionally with a space and 'H:m:s' with or without fraction. Raises ValueError."""
     found = _LOOSE.fullmatch(text)
     if found is None:
@@ -57,10 +57,12 @@ METADATA = {
     "table": Metadata(STRING, Field("table", STRING), read_unchanged),
     "primary-keys": Metadata(_TEXTS, Field("primary_keys", _TEXTS), read_unchanged),
     "ingestion-timestamp": Metadata(
-        _MICROSECONDS, Field("current_ts", STRING), moment_reader(rf"^{_DAY}T{_TIME}\.[0-9]{{6}}$", _current)
+        _MICROSECONDS, Field("current_ts", STRING), moment_reader(rf"^{_DAY}T{_TIME}\.[0-9]{{6}}$", _read_current_time)
     ),
     "event-timestamp": Metadata(
-        _MICROSECONDS, Field("op_ts", STRING), moment_reader(rf"^{_DAY} {_TIME}(?:\.[0-9]{{1,6}})?$", _operation)
+        _MICROSECONDS,
+        Field("op_ts", STRING),
+        moment_reader(rf"^{_DAY} {_TIME}(?:\.[0-9]{{1,6}})?$", _read_operation_time),
     ),
 }
 

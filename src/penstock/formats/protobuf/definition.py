@@ -167,8 +167,8 @@ def _build(key: str, files: list[FileDescriptorProto]) -> None:
 
 def _find_message(files: list[FileDescriptorProto], wanted: str) -> str:
     """The full name of the message with this name, or with a Java class of this name."""
-    full = {name for file in files for name, _ in _names(file)}
-    java = {java: name for file in files for name, java in _names(file)}
+    full = {name for file in files for name, _ in _list_names(file)}
+    java = {java: name for file in files for name, java in _list_names(file)}
     name = wanted.strip().removeprefix(".").replace("$", ".")
     if name in full:
         return name
@@ -179,7 +179,7 @@ def _find_message(files: list[FileDescriptorProto], wanted: str) -> str:
     raise _Unusable("message-class-name", f"no message '{wanted}'", hint=nearest(name, [*full, *java]) or known)
 
 
-def _names(file: FileDescriptorProto) -> Iterator[tuple[str, str]]:
+def _list_names(file: FileDescriptorProto) -> Iterator[tuple[str, str]]:
     """The full name of each message of a file, and the name of its Java class with dots for ``$``."""
     for name, java in list_java_names(file):
         yield name, java.replace("$", ".")
@@ -189,6 +189,6 @@ def _select_files(files: list[FileDescriptorProto], name: str) -> FileDescriptor
     """The file that defines the message, and its direct and indirect imports."""
     wanted: set[str] = set()
     for file in reversed(files):
-        if file.name in wanted or any(name == each for each, _ in _names(file)):
+        if file.name in wanted or any(name == each for each, _ in _list_names(file)):
             wanted |= {file.name, *file.dependency}
     return FileDescriptorSet(file=[each for each in files if each.name in wanted])

@@ -52,11 +52,11 @@ class ExactProtobufReader:
     def _row(self, message: Any, row: RowType, path: str) -> dict[str, Any]:
         fields: Mapping[str, MessageField] = message.DESCRIPTOR.fields_by_name
         return {
-            each.name: self._column(message, fields[each.name], each.type, field_path(path, each.name))
+            each.name: self._read_column(message, fields[each.name], each.type, field_path(path, each.name))
             for each in row.fields
         }
 
-    def _column(self, message: Any, field: MessageField, data_type: DataType, path: str) -> Any:
+    def _read_column(self, message: Any, field: MessageField, data_type: DataType, path: str) -> Any:
         if not self.read_defaults and field.has_presence and not message.HasField(field.name):
             return None
         value = getattr(message, field.name)

@@ -72,13 +72,13 @@ class _ProtobufReadCompiler:
         number = self.tables.reserve(path)
         if node == p.SKIP:
             self.checked[message.full_name] = number
-        children = self._children(node)
+        children = self._find_children(node)
         columns = {each.number: children.get(each.name, p.SKIP) for each in message.fields}
         begin = self.tables.begin_with(self.initial_values(message, node)) if node != p.SKIP else (0, 0)
         self._finish(number, message, columns, begin, path, entry=False)
         return number
 
-    def _children(self, node: int) -> dict[str, int]:
+    def _find_children(self, node: int) -> dict[str, int]:
         if node == p.SKIP:
             return {}
         return {self.shape.nodes[child].name: child for child in self.shape.nodes[node].children}
@@ -91,11 +91,11 @@ class _ProtobufReadCompiler:
         number = self.tables.reserve(path)
         key, value = self.shape.nodes[node].children
         fields = message.fields_by_name
-        values = [self._default(fields["key"], key, valid=True)]
+        values = [self._compile_default(fields["key"], key, valid=True)]
         if fields["value"].message_type:
             values += self.initial_values(fields["value"].message_type, value)
         else:
-            values.append(self._default(fields["value"], value, valid=True))
+            values.append(self._compile_default(fields["value"], value, valid=True))
         begin = self.tables.begin_with(values)
         columns = {fields["key"].number: key, fields["value"].number: value}
         self._finish(number, message, columns, begin, path, entry=True)
@@ -178,7 +178,7 @@ class _ProtobufReadCompiler:
     def initial_values(self, message: Message, node: int) -> list[_Init]:
         """The initial values of a row whose message has no fields yet."""
         found = [(node, 1, 0, 0, p.NOTHING)]
-        children = self._children(node)
+        children = self._find_children(node)
         for each in message.fields:
             if each.name in children:
                 found += self._init_absent(each, children[each.name])
@@ -189,7 +189,7 @@ class _ProtobufReadCompiler:
             return [(node, int(self.read_defaults), self.shape.nodes[node].children[0], 0, p.LISTED)]
         if field.message_type:
             return self.initial_values(field.message_type, node) if self.read_defaults else self.blank(node)
-        return [self._default(field, node, valid=self.read_defaults or not field.has_presence)]
+        return [self._compile_default(field, node, valid=self.read_defaults or not field.has_presence)]
 
     def blank(self, node: int) -> list[_Init]:
         """Nulls in a node and in all nodes inside it except elements."""
@@ -200,7 +200,7 @@ class _ProtobufReadCompiler:
             return [(node, 0, found.children[0], 0, p.LISTED)]
         return [(node, 0, 0, 0, p.TEXTUAL if found.root in _TEXTS else p.NUMERIC)]
 
-    def _default(self, field: MessageField, node: int, *, valid: bool) -> _Init:
+    def _compile_default(self, field: MessageField, node: int, *, valid: bool) -> _Init:
         value = field.default_value
         root = self.shape.nodes[node].root
         if field.enum_type and root == type_roots.STRING:

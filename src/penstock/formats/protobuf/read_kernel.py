@@ -71,7 +71,7 @@ def _has_elements(first: int, last: int, index: int, inits: Vector, nodes: Vecto
 
 
 @compiled
-def _field(number: int, message: int, messages: Vector, fields: Vector, lookup: Vector) -> int:
+def _find_field(number: int, message: int, messages: Vector, fields: Vector, lookup: Vector) -> int:
     """The field of a message that has this number, or -1."""
     if number < messages[message, p.DENSE]:
         found: int = lookup[messages[message, p.LOOKUP] + number]
@@ -210,7 +210,7 @@ def read_records(
             if number == 0:
                 reason = BAD_TAG
                 break
-            field = _field(number, message, messages, fields, lookup)
+            field = _find_field(number, message, messages, fields, lookup)
             field_type, packed = 0, False
             if field >= 0:
                 field_type = fields[field, p.TYPE]

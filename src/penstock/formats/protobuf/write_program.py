@@ -100,11 +100,11 @@ class _ProtobufWriteCompiler(ProgramBuilder[_Step]):
             when = REQUIRED if each.is_required else NOT_NULL if each.has_presence else NOT_DEFAULT
             self._compile_value(each, node, path, when)
         elif each.is_packed and each.type not in _PACKABLE:
-            a, b = self._arguments(each, self.shape.nodes[node].children[0])
+            a, b = self._find_arguments(each, self.shape.nodes[node].children[0])
             self.add(path, _Step(PACKED, node, type=each.type, tag=_tag(each.number, LEN), a=a, b=b))
         else:
             begin = self.add(path, _Step(LIST, node))
-            self._deeper(path)
+            self._descend(path)
             self._compile_value(each, self.shape.nodes[node].children[0], path, ALWAYS)
             self._end_block(begin, path, node)
 
@@ -112,14 +112,14 @@ class _ProtobufWriteCompiler(ProgramBuilder[_Step]):
         entry = each.message_type.fields_by_name
         key, value = self.shape.nodes[node].children
         begin = self.add(path, _Step(LIST, node))
-        self._deeper(path, 2)
+        self._descend(path, 2)
         self.add(path, _Step(OPEN, 0, when=ALWAYS))
         self._compile_value(entry["value"], value, path, ALWAYS)
         self._compile_value(entry["key"], key, path, ALWAYS)
         self.add(path, _Step(CLOSE, 0, tag=_tag(each.number, LEN)))
         self._end_block(begin, path, node, 2)
 
-    def _deeper(self, path: str, levels: int = 1) -> None:
+    def _descend(self, path: str, levels: int = 1) -> None:
         self.depth += levels
         if self.depth > DEEPEST:
             raise SchemaError((Problem(f"nested deeper than {DEEPEST} levels", path, "the protobuf message"),))
@@ -131,7 +131,7 @@ class _ProtobufWriteCompiler(ProgramBuilder[_Step]):
 
     def _compile_value(self, each: MessageField, node: int, path: str, when: int) -> None:
         if not each.message_type:
-            a, b = self._arguments(each, node)
+            a, b = self._find_arguments(each, node)
             wire = int(WIRES[each.type])
             self.add(path, _Step(VALUE, node, type=each.type, when=when, tag=_tag(each.number, wire), a=a, b=b))
             return
@@ -140,13 +140,13 @@ class _ProtobufWriteCompiler(ProgramBuilder[_Step]):
         end_tag = _tag(each.number, EGROUP) if is_group else 0
         demanding = any(inner.is_required for inner in each.message_type.fields)
         begin = self.add(path, _Step(OPEN, node, when=when, tag=tag, end_tag=end_tag, b=int(demanding)))
-        self._deeper(path)
+        self._descend(path)
         self.compile_fields(each.message_type, node, path)
         self.depth -= 1
         self.add(path, _Step(CLOSE, node, tag=tag, end_tag=end_tag))
         self.point(begin)
 
-    def _arguments(self, each: MessageField, node: int) -> tuple[int, int]:
+    def _find_arguments(self, each: MessageField, node: int) -> tuple[int, int]:
         if each.enum_type:
             return self._place_enum(each.enum_type), int(self.shape.nodes[node].root == type_roots.STRING)
         return (0, len(self.null_text)) if each.type == _F.TYPE_STRING else (0, 0)

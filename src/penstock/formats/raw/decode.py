@@ -31,9 +31,9 @@ class RawDecoder(TableCodec[RawOptions]):
             return Decoded(pa.RecordBatch.from_arrays([messages.cast(pa.binary())], schema=schema))
         if isinstance(data_type, StringType):
             return Decoded(pa.RecordBatch.from_arrays([read_text(messages, self.options.charset)], schema=schema))
-        return self._numbers(messages, data_type.text(), schema)
+        return self._decode_numbers(messages, data_type.text(), schema)
 
-    def _numbers(self, messages: pa.BinaryArray, name: str, schema: pa.Schema) -> Decoded:
+    def _decode_numbers(self, messages: pa.BinaryArray, name: str, schema: pa.Schema) -> Decoded:
         wire = wire_type(name, self.options.endianness is Endianness.BIG)
         text, offsets = binary_parts(messages)
         valid = validity(messages)

@@ -120,12 +120,12 @@ def read_progress_of(
 
 
 def _combine(transactional_id: str, readers: Sequence[_Reader]) -> ProgressRead:
-    def last(found: Iterable[_Written | None]) -> _Written | None:
+    def find_last(found: Iterable[_Written | None]) -> _Written | None:
         return reduce(_choose_later, filter(None, found), None)
 
-    progress = last(each.committed.get((transactional_id, Progress)) for each in readers)
-    claim = last(each.committed.get((transactional_id, Claim)) for each in readers)
-    latest = last(each.latest_claims.get(transactional_id) for each in readers)
+    progress = find_last(each.committed.get((transactional_id, Progress)) for each in readers)
+    claim = find_last(each.committed.get((transactional_id, Claim)) for each in readers)
+    latest = find_last(each.latest_claims.get(transactional_id) for each in readers)
     return ProgressRead(
         progress.record if progress else None,  # type: ignore[arg-type]
         claim.record if claim else None,  # type: ignore[arg-type]

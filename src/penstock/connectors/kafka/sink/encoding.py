@@ -45,10 +45,10 @@ def describe_work(sink: KafkaSinkSpec, client: ClientConfig, limits: Mapping[str
         return None
     keys, values = (sink.key, sink.key_columns, sink.key_schema), (sink.value, sink.value_columns, sink.value_schema)
     batches = _max_batch_bytes(sink.topics[0], client, limits), client.batch_size
-    return sink.schema, keys, values, _compression(client), batches
+    return sink.schema, keys, values, _read_compression(client), batches
 
 
-def _compression(client: ClientConfig) -> tuple[Compression, int | None]:
+def _read_compression(client: ClientConfig) -> tuple[Compression, int | None]:
     """The compression of record batches, and its level."""
     compression = Compression[client.compression_type.upper()]
     level = {
@@ -88,7 +88,7 @@ class RowEncoder:
         self._reserved = reserved
         self._metadata = {column.key: sink.schema.names.index(column.name) for column in sink.metadata}
         self._pattern = java_pattern(sink.options.topic_pattern) if sink.options.topic_pattern else None
-        self._compression, self._level = _compression(client)
+        self._compression, self._level = _read_compression(client)
         self._chooser = RowPartitions(sink.partitioner, task, sink.chooser) if sink.chooses else None
         self._buffer = ChangeBuffer(sink.buffer_rows) if sink.buffer_rows else None
         self._turn = random.randrange(1 << 16)  # noqa: S311 - small batches begin with different partitions
@@ -107,11 +107,13 @@ class RowEncoder:
             part = rows if chosen is None else rows.take(chosen)
             origins = hidden if chosen is None else hidden.take(chosen)
             with _locate_errors(topic, origins):
-                keys = self._keys(part)
+                keys = self._encode_keys(part)
             if not self._sink.upserts:
-                yield from self._encode_rows(topic, part, origins, keys, partial(self._value, part, _kinds(origins)))
+                yield from self._encode_rows(
+                    topic, part, origins, keys, partial(self._value, part, _read_kinds(origins))
+                )
                 continue
-            changes = KeyedChanges.from_rows(part, origins, keys, _kinds(origins))
+            changes = KeyedChanges.from_rows(part, origins, keys, _read_kinds(origins))
             if self._buffer is None:
                 yield from self._encode_changes(topic, changes.effective())
             elif enough := self._buffer.add(topic, changes):
@@ -132,17 +134,17 @@ class RowEncoder:
         # The partitions of all topics have numbers, one part after the other.
         bases = np.cumsum([0, *(each._count(topic) for each, topic in zip(encoders, topics, strict=True))])
 
-        def topic_of(row: int) -> str:
+        def find_topic(row: int) -> str:
             return topics[int(np.searchsorted(starts, row, "right")) - 1]
 
-        with _locate_errors(topic_of, hidden):
-            keys, values = first._keys(rows), first._value(rows, None)
+        with _locate_errors(find_topic, hidden):
+            keys, values = first._encode_keys(rows), first._value(rows, None)
             chosen = []
             for number, (encoder, part, _) in enumerate(parts):
                 own = (
                     None if each is None else each.slice(int(starts[number]), part.num_rows) for each in (keys, values)
                 )
-                chosen.append(encoder._partitions(topics[number], part, *own) + np.int32(bases[number]))
+                chosen.append(encoder._assign_partitions(topics[number], part, *own) + np.int32(bases[number]))
             batches = first._encode_messages(topics[0], rows, keys, values, np.concatenate(chosen))
         for batch in batches:
             number = int(np.searchsorted(bases, batch.partition, "right")) - 1
@@ -181,7 +183,7 @@ class RowEncoder:
     ) -> Iterator[tuple[str, EncodedBatch]]:
         with _locate_errors(topic, hidden):
             made = values()
-            batches = self._encode_messages(topic, rows, keys, made, self._partitions(topic, rows, keys, made))
+            batches = self._encode_messages(topic, rows, keys, made, self._assign_partitions(topic, rows, keys, made))
         for batch in batches:
             yield topic, batch
 
@@ -197,16 +199,16 @@ class RowEncoder:
         return encode(
             keys=keys,
             values=values,
-            timestamps=self._timestamps(rows),
+            timestamps=self._read_timestamps(rows),
             partitions=partitions,
-            headers=self._headers(rows),
+            headers=self._read_headers(rows),
             compression=self._compression,
             level=self._level,
             max_batch_bytes=_max_batch_bytes(topic, self._client, self._limits),
             batch_bytes=self._client.batch_size,
         )
 
-    def _keys(self, rows: pa.RecordBatch) -> pa.BinaryArray | None:
+    def _encode_keys(self, rows: pa.RecordBatch) -> pa.BinaryArray | None:
         """The keys of the messages. Raises RecordError for a row of a table that upserts whose key has a NULL."""
         for name in self._sink.upsert_keys:
             column = rows.column(rows.schema.names.index(name))
@@ -219,14 +221,14 @@ class RowEncoder:
     @cached_property
     def _key(self) -> _Encode:
         sink = self._sink
-        return self._part("__raw_key__", sink.key, sink.key_columns, sink.key_schema)
+        return self._part_encoder("__raw_key__", sink.key, sink.key_columns, sink.key_schema)
 
     @cached_property
     def _value(self) -> _Encode:
         sink = self._sink
-        return self._part("__raw_value__", sink.value, sink.value_columns, sink.value_schema)
+        return self._part_encoder("__raw_value__", sink.value, sink.value_columns, sink.value_schema)
 
-    def _part(self, raw: str, spec: FormatSpec | None, columns: tuple[str, ...], schema: RowType) -> _Encode:
+    def _part_encoder(self, raw: str, spec: FormatSpec | None, columns: tuple[str, ...], schema: RowType) -> _Encode:
         """A function that makes the keys or the values of messages: from the metadata column ``raw``, or from
         ``columns`` by a format."""
         if raw in self._metadata:
@@ -268,7 +270,7 @@ class RowEncoder:
             return f"not one of '{self._sink.options.topic_pattern or self._sink.shown_topics}'"
         return "an internal topic of Kafka or penstock, which no table may write" if self._reserved(topic) else ""
 
-    def _partitions(
+    def _assign_partitions(
         self, topic: str, batch: pa.RecordBatch, keys: pa.BinaryArray | None, values: pa.BinaryArray | None
     ) -> NDArray[np.int32]:
         partitions = self._count(topic)
@@ -323,7 +325,7 @@ class RowEncoder:
 
     # --- metadata -------------------------------------------------------------------------------------------
 
-    def _timestamps(self, rows: pa.RecordBatch) -> NDArray[np.int64]:
+    def _read_timestamps(self, rows: pa.RecordBatch) -> NDArray[np.int64]:
         now = now_ms()
         if "timestamp" not in self._metadata:
             return np.full(rows.num_rows, now, np.int64)
@@ -332,7 +334,7 @@ class RowEncoder:
         millis = np.floor_divide(micros.fill_null(0).to_numpy(), 1000)
         return np.where(np.asarray(micros.is_null()), now, millis) if micros.null_count else millis
 
-    def _headers(self, rows: pa.RecordBatch) -> pa.Array | None:
+    def _read_headers(self, rows: pa.RecordBatch) -> pa.Array | None:
         for key in ("headers", "header-list"):
             if key in self._metadata:
                 # Spark has its own names for the parts of maps and rows.
@@ -340,7 +342,7 @@ class RowEncoder:
         return None
 
 
-def _kinds(hidden: pa.RecordBatch) -> _Kinds:
+def _read_kinds(hidden: pa.RecordBatch) -> _Kinds:
     """The row kinds of ``hidden``, None when all rows are insertions."""
     if KIND not in hidden.schema.names:
         return None

@@ -115,7 +115,7 @@ class _BatchSender(Writer):
     def _send(self, encoded: Iterable[tuple[int, str, EncodedBatch]]) -> Iterator[pa.RecordBatch]:
         for branch, topic, batch in encoded:
             row = {
-                "owner": _owner(topic, batch.partition),
+                "owner": _choose_owner(topic, batch.partition),
                 "topic": topic,
                 "partition": batch.partition,
                 "task": self._task.number,
@@ -222,7 +222,7 @@ def _producer(spec: WriteSpec, task: Task) -> Producer:
     return Producer(session_for(spec.client), identity, transactional_id=name, abandoned=task.abandoned)
 
 
-def _owner(topic: str, partition: int) -> int:
+def _choose_owner(topic: str, partition: int) -> int:
     """The number of the task, modulo their count, that publishes a partition: the same in all tasks, even if they know
     different numbers of partitions."""
     return zlib.crc32(topic.encode()) % 1_000_000 + partition

@@ -72,7 +72,7 @@ def explain_start(scan: KafkaScanSpec, start_time: int | None, group: GroupOffse
 
 
 def _explain_group(scan: KafkaScanSpec, group: GroupOffsets, own: CommittedBy) -> str:
-    found = _committers(group)
+    found = _find_committers(group)
     others = [f"job '{each.job}'" for each in found if each.is_other(own)]
     if len(others) < len(found):
         others.append("this job with another checkpoint")
@@ -83,7 +83,7 @@ def _explain_group(scan: KafkaScanSpec, group: GroupOffsets, own: CommittedBy) -
 def warn_about_foreign_start(scan: KafkaScanSpec, group: GroupOffsets, own: CommittedBy) -> str:
     """A warning that reading starts at offsets which another job has committed; empty if it does not, or if the user
     asks for that."""
-    others = " and ".join(dict.fromkeys(f"job '{each.job}'" for each in _committers(group) if each.is_other(own)))
+    others = " and ".join(dict.fromkeys(f"job '{each.job}'" for each in _find_committers(group) if each.is_other(own)))
     if not others or scan.asks_for_group:
         return ""
     return (
@@ -94,7 +94,7 @@ def warn_about_foreign_start(scan: KafkaScanSpec, group: GroupOffsets, own: Comm
     )
 
 
-def _committers(group: GroupOffsets) -> list[CommittedBy]:
+def _find_committers(group: GroupOffsets) -> list[CommittedBy]:
     found = (CommittedBy.from_metadata(group[tp].metadata) for tp in sorted(group))
     return list(dict.fromkeys(each for each in found if each is not None))
 

@@ -98,12 +98,14 @@ class RowReader:
         value_at, key_at, record_at = _pair(value, key, len(chosen))
         columns: dict[str, pa.Array] = {}
         if key is not None:
-            columns |= _columns(self._scan.key_columns, key.rows, key_at)
+            columns |= _take_columns(self._scan.key_columns, key.rows, key_at)
         # Where key and value have the same column, the value's counts, as in Flink. A deletion has no value.
-        columns |= self._merge_value_columns(columns, _columns(self._in_value, value.rows, value_at), value, value_at)
+        columns |= self._merge_value_columns(
+            columns, _take_columns(self._in_value, value.rows, value_at), value, value_at
+        )
         for name, metadata in self._metadata.items():
             columns[name] = _take(_metadata(metadata, chosen, split), record_at)
-        kinds = _kinds(value, value_at) if self._has_kinds else None
+        kinds = _gather_kinds(value, value_at) if self._has_kinds else None
         missing = self._not_null.missing(columns, kinds)
         if missing:
             record_at = np.arange(len(chosen), dtype=np.int64) if record_at is None else record_at
@@ -135,7 +137,7 @@ class RowReader:
         """The columns of the value; in deletions, columns that both have come from the key."""
         if not self._scan.upserts:
             return values
-        deletes = pa.array(_kinds(value, value_at) == RowKind.DELETE)
+        deletes = pa.array(_gather_kinds(value, value_at) == RowKind.DELETE)
         both = {name: pc.if_else(deletes, keys[name], values[name]) for name in values.keys() & keys.keys()}
         return {**values, **both}
 
@@ -147,7 +149,7 @@ class RowReader:
             "key": chosen.keys.take(index),
             "value": chosen.values.take(index),
             "headers": chosen.headers.take(index),  # type: ignore[union-attr]
-            "timestamp": _instants(chosen.timestamps[at]),
+            "timestamp": _to_instants(chosen.timestamps[at]),
         }
         known = {
             HIDDEN.names[0]: pa.repeat(pa.scalar(split.number, pa.int32()), len(at)),
@@ -282,7 +284,7 @@ def _format_id(database: pa.Scalar, table: pa.Scalar) -> str:
     return ".".join(part for part in (database.as_py(), table.as_py()) if part)
 
 
-def _kinds(value: Decoded, index: _Index) -> NDArray[np.int8]:
+def _gather_kinds(value: Decoded, index: _Index) -> NDArray[np.int8]:
     """The row kind of each row of the table."""
     kinds = np.zeros(value.rows.num_rows, np.int8) if value.kinds is None else value.kinds
     return kinds if index is None else kinds[index]
@@ -326,7 +328,7 @@ def _pair(value: Decoded, key: Decoded | None, records: int) -> tuple[_Index, _I
     return value_at, first_key[record_at] + within, record_at
 
 
-def _columns(names: tuple[str, ...], rows: pa.RecordBatch, index: _Index) -> Mapping[str, pa.Array]:
+def _take_columns(names: tuple[str, ...], rows: pa.RecordBatch, index: _Index) -> Mapping[str, pa.Array]:
     return {name: _take(rows.column(i), index) for i, name in enumerate(names)}
 
 
@@ -366,7 +368,7 @@ def _metadata(key: str, chosen: Records, split: Split) -> pa.Array:
 _MOST_MILLIS = (2**63 - 1) // 1000
 
 
-def _instants(millis: NDArray[np.int64]) -> pa.Array:
+def _to_instants(millis: NDArray[np.int64]) -> pa.Array:
     """The timestamps of records, null for what TIMESTAMP_LTZ(3) cannot hold."""
     far = (millis > _MOST_MILLIS) | (millis < -_MOST_MILLIS)
     micros = pa.array(np.where(far, 0, millis) * 1000, mask=far)
@@ -374,7 +376,7 @@ def _instants(millis: NDArray[np.int64]) -> pa.Array:
 
 
 def _check_instants(chosen: Records, split: Split) -> pa.Array:
-    found = _instants(chosen.timestamps)
+    found = _to_instants(chosen.timestamps)
     if found.null_count:
         at = int(np.flatnonzero(np.asarray(found.is_null()))[0])
         millis, offset = int(chosen.timestamps[at]), int(chosen.offsets[at])

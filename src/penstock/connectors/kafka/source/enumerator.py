@@ -93,7 +93,7 @@ class Enumerator:
 
         In a scan with event time an advance of the watermark makes a batch even when there is nothing to read.
         """
-        reached = self._latest(start)
+        reached = self._find_latest(start)
         if self._watermarks is not None:
             end = None if self.spec.once else self.spec.stop  # more records come in a later run
             reached = self._watermarks.advance(start, reached, self._waiting, end)
@@ -101,7 +101,7 @@ class Enumerator:
         # A batch for another reason answers the request too.
         return replace(reached, woken=now) if reached == start and self._alarm.due(now) else reached
 
-    def _latest(self, start: Positions) -> Positions:
+    def _find_latest(self, start: Positions) -> Positions:
         note_epochs(self.session, start)
         begin = self._resume(start) if self._fixed else self._skip_losses(start)
         if _jumps(start, begin):

@@ -46,7 +46,7 @@ class Measure:
         if self._watermark.lag is None or not rows.num_rows:
             return
         if self._watermark.column:
-            newest = _newest(rows.column(self._watermark.column), self._watermark.unit)
+            newest = _find_newest(rows.column(self._watermark.column), self._watermark.unit)
         else:
             newest = int(timestamps.max())
             newest = newest if newest >= 0 else None
@@ -55,7 +55,7 @@ class Measure:
             self.reached[tp] = max(reached, self.reached.get(tp, reached))
 
 
-def _newest(column: pa.Array, unit: int | None) -> int | None:
+def _find_newest(column: pa.Array, unit: int | None) -> int | None:
     """The largest value in ms since 1970, None when all are null."""
     newest = pc.max(column)
     if not newest.is_valid:

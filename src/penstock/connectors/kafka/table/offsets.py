@@ -20,7 +20,7 @@ _PARTITION = r"(?:topic:(?P<topic>[a-zA-Z0-9._-]+),)?partition:(?P<partition>\d+
 _ENTRY = _PARTITION + r",offset:(?P<offset>\d+)"
 
 
-def _entries(pattern: str, expected: str, text: str) -> Iterator[tuple[TopicPartition, re.Match[str]]]:
+def _parse_entries(pattern: str, expected: str, text: str) -> Iterator[tuple[TopicPartition, re.Match[str]]]:
     for entry in text.strip().rstrip(";").split(";"):
         match = re.fullmatch(pattern, entry)
         if match is None:
@@ -29,12 +29,12 @@ def _entries(pattern: str, expected: str, text: str) -> Iterator[tuple[TopicPart
 
 
 def _parse(text: str) -> PartitionOffsets:
-    entries = _entries(_ENTRY, "partition:<number>,offset:<number>", text)
+    entries = _parse_entries(_ENTRY, "partition:<number>,offset:<number>", text)
     return tuple(sorted({tp: int(match["offset"]) for tp, match in entries}.items()))
 
 
 def _parse_partitions(text: str) -> tuple[TopicPartition, ...]:
-    return tuple(sorted({tp for tp, _ in _entries(_PARTITION, "partition:<number>", text)}))
+    return tuple(sorted({tp for tp, _ in _parse_entries(_PARTITION, "partition:<number>", text)}))
 
 
 def _format_partition(topic: str, partition: int) -> str:

@@ -68,7 +68,7 @@ class Resolution:
         lacks, else OptionsError."""
         self._note_older_names()
         self._check_unknown_options()
-        options = self._options(cls)
+        options = self._parse_options(cls)
         if options:
             self.notes += [f"'{key}' has no effect: {why}" for key, why in options.remarks]
         keys = self._key_columns(options) if options else ()
@@ -86,8 +86,8 @@ class Resolution:
         if "__raw_key__" in written_raw:
             self._note_unwritten("__raw_key__", "key", keys)
             key_schema = None
-        value = self._format("value.format" if "value.format" in self.given else "format", value_schema)
-        key = self._format("key.format", key_schema)
+        value = self._resolve_format("value.format" if "value.format" in self.given else "format", value_schema)
+        key = self._resolve_format("key.format", key_schema)
         if (
             self.table.primary_key
             and value
@@ -125,7 +125,7 @@ class Resolution:
             self.given.pop("sink.delivery-guarantee", None)
             self.notes.append("'sink.semantic' is deprecated; write 'sink.delivery-guarantee'")
 
-    def _options(self, cls: type[_Options]) -> _Options | None:
+    def _parse_options(self, cls: type[_Options]) -> _Options | None:
         properties = select_properties(self.given)
         for each in check(dict(properties)):
             key = f"properties.{each.key}"
@@ -157,8 +157,8 @@ class Resolution:
         known = {"connector", *(key for options in self.declared for key in options.keys())}  # noqa: SIM118
         lenient = ["properties."]
         for name in self.format_options:
-            identifier = self._identifier(name)
-            for prefix in self._prefixes(name):
+            identifier = self._read_identifier(name)
+            for prefix in self._find_prefixes(name):
                 if identifier in formats.names():
                     declared = formats.get(identifier).options
                     known |= {prefix + key for key in declared.keys()}  # noqa: SIM118 - a method of option sets
@@ -169,12 +169,12 @@ class Resolution:
 
     # --- formats ---------------------------------------------------------------------------------------------
 
-    def _identifier(self, name: str) -> str:
+    def _read_identifier(self, name: str) -> str:
         return self.given.get(name, "").strip().lower()
 
-    def _prefixes(self, name: str) -> tuple[str, ...]:
+    def _find_prefixes(self, name: str) -> tuple[str, ...]:
         """The prefixes of the options of the format that option ``name`` names. YAML may leave ``value.`` out."""
-        identifier = self._identifier(name)
+        identifier = self._read_identifier(name)
         if not identifier:
             return ()
         if name == "format":
@@ -183,21 +183,21 @@ class Resolution:
             return (f"value.{identifier}.", f"{identifier}.")
         return (f"{name.removesuffix('format')}{identifier}.",)
 
-    def _format(self, name: str, schema: RowType | None) -> FormatSpec | None:
-        identifier = self._identifier(name)
+    def _resolve_format(self, name: str, schema: RowType | None) -> FormatSpec | None:
+        identifier = self._read_identifier(name)
         if not identifier:
             return None
         if identifier not in formats.names():
             hint = nearest(identifier, formats.names()) or f"known are {', '.join(formats.names())}"
             self.problem(f"there is no format '{identifier}'", name, hint)
             return None
-        prefixes = self._prefixes(name)
+        prefixes = self._find_prefixes(name)
         prefix = next((each for each in prefixes if any(key.startswith(each) for key in self.given)), prefixes[0])
         found = formats.get(identifier)
         if isinstance(found, ChangeFormat) and self._refuses_changes(name, identifier):
             return None
         try:
-            spec = FormatSpec.bind(found, self.given, self.origin, prefix, self._subject(name))
+            spec = FormatSpec.bind(found, self.given, self.origin, prefix, self._choose_subject(name))
             if isinstance(found, TableFormat) and self.table.surface is Surface.YAML and self.writes:
                 table_id = tuple(self.table.name.split("."))
                 spec = replace(spec, options=found.with_table(spec.options, table_id, self.table.primary_key))
@@ -214,7 +214,7 @@ class Resolution:
             self.problem(f"'{identifier}' reads change messages, which keys cannot be", name, "for example 'json'")
         return name == "key.format"
 
-    def _subject(self, name: str) -> str | None:
+    def _choose_subject(self, name: str) -> str | None:
         """The subject of a sink's messages, for a format with a schema registry; None unless there is one topic."""
         topics = LIST.parse(self.given.get("topic", ""))
         if not self.writes or len(topics) != 1 or "topic-pattern" in self.given:
@@ -304,7 +304,7 @@ class Resolution:
 
     def _value_metadata(self) -> dict[str, DataType]:
         """The metadata that the value's format reads."""
-        identifier = self._identifier("value.format") or self._identifier("format")
+        identifier = self._read_identifier("value.format") or self._read_identifier("format")
         found = formats.get(identifier) if identifier in formats.names() else None
         metadata = found.metadata if isinstance(found, ChangeFormat) else {}
         return {OF_VALUE + key: each for key, each in metadata.items()}
