@@ -8,7 +8,7 @@ import pytest
 
 from penstock.common import SimpleStringSchema
 from penstock.connectors.kafka.factory import KafkaConnector
-from penstock.connectors.kafka.source.bounds import behind_the_end, present_ends, resolve_start, resolve_stop
+from penstock.connectors.kafka.source.bounds import is_beyond_end, list_present_ends, resolve_start, resolve_stop
 from penstock.connectors.kafka.source.positions import Position, Positions
 from penstock.connectors.kafka.source.spec import KafkaScanSpec
 from penstock.connectors.kafka.upsert.factory import UpsertKafkaConnector
@@ -426,9 +426,9 @@ def test_a_stop_behind_the_end_of_the_log_is_known_as_one_to_wait_for(kafka, fil
     outside = Positions({(filled, 0): Position(10), (filled, 2): Position(1)})
 
     gone = Positions({(f"not-{filled}", 0): Position(10)})
-    assert not behind_the_end(inside, present_ends(session, inside))
-    assert behind_the_end(outside, present_ends(session, outside))
-    assert not behind_the_end(gone, present_ends(session, gone))
+    assert not is_beyond_end(inside, list_present_ends(session, inside))
+    assert is_beyond_end(outside, list_present_ends(session, outside))
+    assert not is_beyond_end(gone, list_present_ends(session, gone))
 
 
 # --- partitions -----------------------------------------------------------------------------------------------

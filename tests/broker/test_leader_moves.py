@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock.connectors.kafka.source.bounds import present_ends, with_epochs
+from penstock.connectors.kafka.source.bounds import list_present_ends, with_epochs
 from penstock.connectors.kafka.source.enumerator import Enumerator
 from penstock.connectors.kafka.source.losses import describe_losses
 from penstock.connectors.kafka.source.positions import Position, Positions
@@ -255,7 +255,7 @@ def test_a_log_that_an_unclean_election_has_cut_is_never_read_on_in_silence(
         assert [len(each) for each in tolerant.ranges(goes_on, tolerant.latest(goes_on))] == [9]
         # A scan that ends does not ask for ends, but a process that goes on with it looks once.
         stop = Positions({(name, 0): Position(14)}, lost.topic_ids)
-        stop = with_epochs(stop, present_ends(session, stop))
+        stop = with_epochs(stop, list_present_ends(session, stop))
         halfway = replace(lost, at={(name, 0): Position(10, lost.at[name, 0].epoch)})
         with pytest.raises(PossibleDataLossError, match=cut):
             Enumerator(replace(strict.spec, stop=stop)).latest(halfway)

@@ -28,7 +28,7 @@ import pytest
 from penstock.deadline import Backoff, Deadline
 from penstock.errors import AbortableError, RetriableError
 from penstock.kafka import produce, wire
-from penstock.kafka.faults import KafkaFault, fault_of
+from penstock.kafka.faults import KafkaFault, fault_from_code
 from penstock.kafka.produce import Producer
 from penstock.kafka.properties import ACTS, REFUSED, WITHOUT_MEANING, ClientConfig
 from penstock.kafka.record_batches import encode
@@ -256,7 +256,7 @@ class TestRetries:
         def step() -> None:
             made.append(time.monotonic())
             if len(made) <= len(expected):
-                raise KafkaFault(fault_of(15))
+                raise KafkaFault(fault_from_code(15))
 
         session.retrying("a try", Deadline.after(60_000), step)
         assert_waited([wait for _, wait in waits], made, expected)

@@ -33,8 +33,8 @@ from penstock.kafka.progress import (
     ProgressRead,
     ProgressTopic,
     Seal,
+    encode_progress,
     ensure_progress_topic,
-    progress_batch,
     read_present_progress,
     read_progress,
     reading,
@@ -42,7 +42,7 @@ from penstock.kafka.progress import (
 from penstock.kafka.properties import ClientConfig
 from penstock.kafka.record_batches import encode, scan
 from penstock.kafka.session import Session
-from penstock.kafka.topics import topic_configs, transaction_version
+from penstock.kafka.topics import read_topic_configs, transaction_version
 from penstock.kafka.transactions import State, TransactionClient, describe_transaction
 from tests.waiting import eventually
 
@@ -88,7 +88,7 @@ def publish(session: Session, client: TransactionClient, topic: ProgressTopic, b
     progress = batch(batch_id)
     client.begin()
     with Producer(session, client.identity, transactional_id=client.transactional_id) as producer:
-        producer.submit(topic.name, *progress_batch(topic, client.transactional_id, progress))
+        producer.submit(topic.name, *encode_progress(topic, client.transactional_id, progress))
         producer.flush()
     return progress
 
@@ -275,7 +275,7 @@ class TestProgressReadsAreDefinite:
 
     def value_of(self, topic: ProgressTopic, transactional_id: str, progress: Progress) -> bytes:
         """What a record of ``progress`` holds."""
-        _, data, _ = progress_batch(topic, transactional_id, progress)
+        _, data, _ = encode_progress(topic, transactional_id, progress)
         (value,) = scan(data, start_offset=0, end_offset=1).values.to_pylist()
         return bytes(value)
 
@@ -368,10 +368,10 @@ class TestFenceClaimThenRead:
 
     def test_a_claim_that_was_not_committed_is_known_too(self, session: Session, progress_topic: ProgressTopic) -> None:
         client = owner(session)
-        mine = Claim.mine("run-1")
+        mine = Claim.from_this_process("run-1")
         client.begin()
         with Producer(session, client.identity, transactional_id=client.transactional_id) as producer:
-            producer.submit(progress_topic.name, *progress_batch(progress_topic, client.transactional_id, mine))
+            producer.submit(progress_topic.name, *encode_progress(progress_topic, client.transactional_id, mine))
             producer.flush()
         read = read_progress(session, progress_topic, client.transactional_id)
         assert (read.claim, read.latest_claim) == (None, mine)
@@ -534,7 +534,7 @@ class TestFenceWhileClaiming(BothVersions):
 @pytest.mark.rule("progress topics are durable")
 class TestProgressTopicsAreDurable:
     def test_it_is_created_compacted(self, session: Session, progress_topic: ProgressTopic) -> None:
-        settings = topic_configs(session, [progress_topic.name])
+        settings = read_topic_configs(session, [progress_topic.name])
         assert settings is not None
         assert settings[progress_topic.name]["cleanup.policy"] == "compact"
         again = ensure_progress_topic(session, progress_topic.name, partitions=8, topic_id=progress_topic.topic_id)

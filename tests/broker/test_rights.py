@@ -16,14 +16,14 @@ import pytest
 
 from penstock.delivery import Progress
 from penstock.errors import AuthorizationError
-from penstock.kafka.offsets import LATEST, CommittedOffset, committed_offsets, list_offsets
+from penstock.kafka.offsets import LATEST, CommittedOffset, fetch_committed_offsets, list_offsets
 from penstock.kafka.ownership import claim, settle, write_progress
 from penstock.kafka.produce import Producer
 from penstock.kafka.progress import ensure_progress_topic, read_progress
 from penstock.kafka.properties import ClientConfig
 from penstock.kafka.record_batches import encode
 from penstock.kafka.session import Session
-from penstock.kafka.topics import create_topic, topic_configs, transaction_version
+from penstock.kafka.topics import create_topic, read_topic_configs, transaction_version
 from penstock.kafka.transactions import (
     State,
     TransactionClient,
@@ -163,7 +163,7 @@ class Steps:
         """The group's offset, and whether batch 0 is visible: the records and control records before the last stable
         offset."""
         end = list_offsets(self.root, [(self.output, 0)], LATEST, isolation="read_committed")[self.output, 0]
-        found = committed_offsets(self.root, self.group, [(self.source, 0)]).get((self.source, 0))
+        found = fetch_committed_offsets(self.root, self.group, [(self.source, 0)]).get((self.source, 0))
         assert end is not None
         return found and found.offset, end.offset
 
@@ -187,7 +187,7 @@ class TestExactlyOnce:
         # Three batches, of which the first was committed, each with a control record.
         assert steps.committed() == (7, 6)
         # The settings of topics and brokers may not be read: they are optional.
-        assert topic_configs(session, [steps.output]) is None
+        assert read_topic_configs(session, [steps.output]) is None
         assert transaction_timeout_ms(session) == 900_000
         session.close()
 
@@ -202,7 +202,7 @@ class TestExactlyOnce:
         steps = Steps(guarded.root)
         more = [("TOPIC", steps.output, "DESCRIBE_CONFIGS"), ("CLUSTER", "kafka-cluster", "DESCRIBE_CONFIGS")]
         session = guarded.login(*steps.listed, *more)
-        assert topic_configs(session, [steps.output], ["cleanup.policy"]) == {
+        assert read_topic_configs(session, [steps.output], ["cleanup.policy"]) == {
             steps.output: {"cleanup.policy": "delete"}
         }
         assert transaction_timeout_ms(session) == MOST_MS

@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
 from penstock.deadline import Deadline
 from penstock.errors import AuthenticationError, AuthorizationError, OptionsError, PenstockError, RetriableError
-from penstock.kafka.offsets import committed_offsets
+from penstock.kafka.offsets import fetch_committed_offsets
 from penstock.kafka.properties import ClientConfig
 from penstock.kafka.session import Session
 from penstock.kafka.topics import create_topic
@@ -140,7 +140,7 @@ class TestRefusals:
         with closing(session_of(guarded.settings("guest"))) as session, guarded.connections(2):
             for _ in range(3):
                 with one_error(AuthorizationError, "group 'g'", "Read on the group"):
-                    committed_offsets(session, "g", [("private", 0)])
+                    fetch_committed_offsets(session, "g", [("private", 0)])
 
 
 @pytest.mark.parametrize("type", ["JKS", "PKCS12"])

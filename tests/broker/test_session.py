@@ -29,7 +29,7 @@ from penstock.kafka.offsets import (
     LogOffset,
     check_truncation,
     commit_offsets,
-    committed_offsets,
+    fetch_committed_offsets,
     list_offsets,
 )
 from penstock.kafka.produce import Producer
@@ -39,10 +39,10 @@ from penstock.kafka.session import Session, close_sessions, session_for
 from penstock.kafka.topics import (
     cluster_id,
     create_topic,
-    finalized_features,
-    matching_topics,
+    find_matching_topics,
     max_transaction_timeout_ms,
-    topic_configs,
+    read_finalized_features,
+    read_topic_configs,
     transaction_version,
 )
 from penstock.kafka.transactions import TransactionClient
@@ -85,12 +85,12 @@ class TestTheCluster:
         assert [each.partition for each in info.partitions] == [0, 1, 2]
         assert {each.leader for each in info.partitions} == {1}
         assert info.topic_id is not None
-        assert list(matching_topics(session, name[:-1] + ".")) == [name]
+        assert list(find_matching_topics(session, name[:-1] + ".")) == [name]
         assert len(cluster_id(session)) == 22
         assert transaction_version(session) == 2
-        assert "metadata.version" in finalized_features(session)
+        assert "metadata.version" in read_finalized_features(session)
         assert max_transaction_timeout_ms(session) == 900_000
-        assert topic_configs(session, [name], ["cleanup.policy"]) == {name: {"cleanup.policy": "delete"}}
+        assert read_topic_configs(session, [name], ["cleanup.policy"]) == {name: {"cleanup.policy": "delete"}}
 
     def test_a_topic_is_created_once(self, session: Session, request: pytest.FixtureRequest) -> None:
         name = f"created-{time.time_ns()}"
@@ -134,9 +134,11 @@ class TestOffsets:
 
     def test_a_group_keeps_what_was_committed(self, session: Session, topic: TopicFactory) -> None:
         name = topic(2)
-        assert committed_offsets(session, name, [(name, 0), (name, 1)]) == {}
+        assert fetch_committed_offsets(session, name, [(name, 0), (name, 1)]) == {}
         commit_offsets(session, name, {(name, 1): CommittedOffset(5, 0, "here")})
-        assert committed_offsets(session, name, [(name, 0), (name, 1)]) == {(name, 1): CommittedOffset(5, 0, "here")}
+        assert fetch_committed_offsets(session, name, [(name, 0), (name, 1)]) == {
+            (name, 1): CommittedOffset(5, 0, "here")
+        }
 
     def test_a_group_is_not_given_offsets_of_partitions_that_exist_no_more(
         self, session: Session, topic: TopicFactory
@@ -144,7 +146,7 @@ class TestOffsets:
         name = topic(2)
         places = {(name, 1): CommittedOffset(5), (name, 2): CommittedOffset(6), (f"no-{name}", 0): CommittedOffset(7)}
         commit_offsets(session, name, places)
-        assert committed_offsets(session, name, places) == {(name, 1): CommittedOffset(5)}
+        assert fetch_committed_offsets(session, name, places) == {(name, 1): CommittedOffset(5)}
 
     @pytest.mark.rule("truncated logs are noticed")
     def test_a_log_that_is_shorter_than_what_was_read_is_noticed(self, session: Session, topic: TopicFactory) -> None:
@@ -257,12 +259,12 @@ class TestLogins:
         with pytest.raises(AuthorizationError, match="topic 'private'"):
             guest.topic("private")
         with pytest.raises(AuthorizationError, match="group 'g'"):
-            committed_offsets(guest, "g", [("private", 0)])
+            fetch_committed_offsets(guest, "g", [("private", 0)])
         with pytest.raises(AuthorizationError, match="transactional id 'tx'"):
             TransactionClient(guest, "tx", 1000).init()
         with pytest.raises(AuthorizationError, match=r"kafka-topics\.sh .*--topic progress .*cleanup\.policy=compact"):
             ensure_progress_topic(guest, "progress")
-        assert topic_configs(guest, ["private"]) is None
+        assert read_topic_configs(guest, ["private"]) is None
         assert max_transaction_timeout_ms(guest) is None
         admin.close()
         guest.close()

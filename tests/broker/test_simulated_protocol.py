@@ -19,9 +19,9 @@ from kafka.protocol.producer import (
     TxnOffsetCommitRequest,
 )
 
-from penstock.kafka.offsets import committed_offsets
+from penstock.kafka.offsets import fetch_committed_offsets
 from penstock.kafka.properties import ClientConfig
-from penstock.kafka.record_batches import batch_headers, stamp
+from penstock.kafka.record_batches import read_batch_headers, stamp
 from penstock.kafka.session import GROUP, TRANSACTION, Session
 from penstock.kafka.topics import create_topic
 from penstock.kafka.transactions import TransactionClient, describe_transaction
@@ -45,7 +45,7 @@ class RealBroker:
         self.session, self.topic, self.id, self.group = session, topic, id_, group
         create_topic(session, topic, partitions=1, replication=1)
         # From here on the coordinators are there.
-        committed_offsets(session, group, [(topic, 0)])
+        fetch_committed_offsets(session, group, [(topic, 0)])
         TransactionClient(session, id_ + "-before", 60_000).init()
         describe_transaction(session, id_)
 
@@ -247,7 +247,7 @@ class Conversation:
             ),
             None,
         ).responses[0].partitions[0]  # fmt: skip
-        heads = batch_headers(bytes(fetched.records))
+        heads = read_batch_headers(bytes(fetched.records))
         batches = [
             (
                 int(head["base_offset"]), int(head["count"]), self._known(int(head["producer_id"])),

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from penstock.connectors.kafka.factory import KafkaConnector
-from penstock.connectors.kafka.source.bounds import resolve_start, source_data
+from penstock.connectors.kafka.source.bounds import describe_data, resolve_start
 from penstock.connectors.kafka.start_checks import check_scan, check_sink
 from penstock.engine.checkpoint import read_location
 from penstock.engine.runs.start_checks import JobStart, check_sources
@@ -30,7 +30,7 @@ def context(tmp_path):
             return StartContext("a", Settings(), checkpoint)
         session = session_for(scan.client_config)
         start = resolve_start(session, scan).to_json()
-        checkpoint.write("source-0", {"source": source_data(session, scan), "start": start, "stop": None})
+        checkpoint.write("source-0", {"source": describe_data(session, scan), "start": start, "stop": None})
         if reached is not None:
             (topic,) = start
             start[topic]["partitions"]["0"]["offset"] = reached

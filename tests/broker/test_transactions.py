@@ -14,7 +14,7 @@ from kafka.protocol.producer import EndTxnRequest
 
 from penstock.errors import AbortableError, KafkaError, OptionsError, UnknownOutcomeError
 from penstock.kafka.fetch import Fetcher, Range
-from penstock.kafka.offsets import LATEST, CommittedOffset, committed_offsets, list_offsets
+from penstock.kafka.offsets import LATEST, CommittedOffset, fetch_committed_offsets, list_offsets
 from penstock.kafka.produce import Producer
 from penstock.kafka.properties import ClientConfig
 from penstock.kafka.record_batches import encode, scan
@@ -113,7 +113,7 @@ def test_group_offsets_join_the_transaction(session: Session, topic: str, client
         client.add_offsets(group, {(topic, 0): CommittedOffset(10 + number), (topic, 1): CommittedOffset(20, 0, "m")})
         end()
     places = [(topic, 0), (topic, 1)]
-    assert committed_offsets(session, group, places) == {
+    assert fetch_committed_offsets(session, group, places) == {
         (topic, 0): CommittedOffset(10),
         (topic, 1): CommittedOffset(20, 0, "m"),
     }
@@ -133,7 +133,7 @@ def test_a_topic_that_is_gone_takes_no_offset_and_does_not_stop_the_transaction(
     client.commit()
     eventually(lambda: ended(session, client))
     places = [(topic, 0), (topic, 7), (f"no-{topic}", 0)]
-    assert committed_offsets(session, group, places) == {(topic, 0): CommittedOffset(1)}
+    assert fetch_committed_offsets(session, group, places) == {(topic, 0): CommittedOffset(1)}
     assert committed(session, topic) == [1]
 
 
@@ -226,7 +226,7 @@ def test_a_transaction_that_timed_out_has_an_unknown_outcome(session: Session, t
     client.init()
     with pytest.raises(KafkaError, match="unknown outcome and cannot become open"):
         client.begin()  # progress has not been read
-    client.settled(fenced=False)
+    client.leave_unknown(fenced=False)
     client.begin()
     write(session, client, topic, [2])
     client.commit()
@@ -285,7 +285,7 @@ def test_an_empty_transaction_can_be_aborted(session: Session, client: Transacti
 def test_fenced_is_terminal(session: Session, client: TransactionClient) -> None:
     client.init()
     client.state = State.UNKNOWN
-    client.settled(fenced=True)
+    client.leave_unknown(fenced=True)
     for step in (client.init, client.begin, client.commit, client.abort):
         with pytest.raises(KafkaError, match="is fenced and cannot become"):
             step()
@@ -333,13 +333,13 @@ def test_an_id_that_expired_is_taken_over_again(forgetful: KafkaCluster) -> None
     with pytest.raises(UnknownOutcomeError, match="after producer id"):  # somebody else may have had it meanwhile
         client.abort()
     client.init()
-    client.settled(fenced=False)
+    client.leave_unknown(fenced=False)
     for number in (2, 3):
         if number == 3:
             with pytest.raises(UnknownOutcomeError, match="after producer id"):
                 client.begin()
             client.init()
-            client.settled(fenced=False)
+            client.leave_unknown(fenced=False)
         client.begin()
         write(session, client, name, [number])
         client.commit()

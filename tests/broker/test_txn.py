@@ -35,11 +35,11 @@ from penstock.kafka.inspection import (
     HeldBack,
     abort_hanging,
     abort_transaction,
-    blind_spot,
-    held_back,
-    owners,
-    transactions,
-    without_leader,
+    explain_unlisted,
+    find_held_back,
+    find_transactions,
+    list_leaderless,
+    read_owners,
 )
 from penstock.kafka.offsets import LATEST, list_offsets
 from penstock.kafka.ownership import write_progress
@@ -129,11 +129,11 @@ class Scene:
     def states(self) -> dict[str, str]:
         return {
             each.transactional_id.removeprefix(self.prefix): each.state
-            for each in transactions(self.session, self.prefix, ended=True)
+            for each in find_transactions(self.session, self.prefix, ended=True)
         }
 
     def held(self) -> list[HeldBack]:
-        return held_back(self.session, [self.out])
+        return find_held_back(self.session, [self.out])
 
     def readable(self) -> list[int]:
         """How far a read_committed reader of ``out`` gets in each partition."""
@@ -152,7 +152,7 @@ def scenes(cluster: KafkaCluster) -> Iterator[Scene]:
     session = Session(ClientConfig.from_properties(cluster.client_settings()))
     made = Scene(cluster, session)
     yield made
-    for each in transactions(session, made.prefix):
+    for each in find_transactions(session, made.prefix):
         if each.state == "Ongoing":
             abort_transaction(session, each)
     session.close()
@@ -199,7 +199,7 @@ def txn(capsys: pytest.CaptureFixture[str]) -> Callable[..., Shown]:
 
 def running() -> Claim:
     """The claim of this very process."""
-    return Claim.mine("run-of-a-running-query")
+    return Claim.from_this_process("run-of-a-running-query")
 
 
 def gone() -> Claim:
@@ -360,7 +360,7 @@ class TestAbort:
 
     def test_what_was_shown_is_aborted_and_nothing_that_came_after_it(self, plain: Scene) -> None:
         client = plain.open("query", running())
-        (shown,) = transactions(plain.session, plain.prefix)
+        (shown,) = find_transactions(plain.session, plain.prefix)
         client.commit()
         client.begin()
         plain.write(client, 0)
@@ -428,7 +428,7 @@ class TestHanging:
 
     def test_it_is_told_apart_and_ended(self, restricted: Scene, txn: Callable[..., Shown]) -> None:
         client = self.hang(restricted)
-        assert transactions(restricted.session, restricted.prefix) == []
+        assert find_transactions(restricted.session, restricted.prefix) == []
         (held,) = restricted.held()
         (holder,) = held.holders
         assert (held.partition, held.records, holder.hanging) == (0, RECORDS, True)
@@ -447,7 +447,7 @@ class TestHanging:
         assert restricted.held() == []
         assert restricted.readable()[0] == RECORDS + 1
         again = txn("abort", "--hanging", f"{restricted.out}-0", *restricted.options())
-        assert (again.status, again.out) == (0, f"Nothing hangs in topic '{restricted.out}', partition 0\n")
+        assert (again.status, again.out) == (0, f"No hanging transactions in topic '{restricted.out}', partition 0\n")
         with pytest.raises(KafkaError, match="has no hanging transaction there that begins at offset 0"):
             abort_hanging(restricted.session, held, holder)
 
@@ -457,7 +457,7 @@ class TestHanging:
         with pytest.raises(KafkaError, match="has no hanging transaction there"):
             abort_hanging(restricted.session, held, held.holders[0])
         shown = txn("abort", "--hanging", f"{restricted.out}-0", "--yes", *restricted.options())
-        assert shown.out == f"Nothing hangs in topic '{restricted.out}', partition 0\n"
+        assert shown.out == f"No hanging transactions in topic '{restricted.out}', partition 0\n"
         assert restricted.states() == {"query": "Ongoing"}
 
     def test_who_cannot_see_every_id_cannot_tell_what_hangs(
@@ -506,13 +506,13 @@ def test_a_lost_broker_hides_what_it_coordinated_and_this_is_said(txn: Callable[
             each.transactional_id: session.coordinator(TRANSACTION, each.transactional_id, session.deadline())
             for each in clients
         }
-        assert {each.transactional_id for each in transactions(session, scene.prefix)} == set(homes)
+        assert {each.transactional_id for each in find_transactions(session, scene.prefix)} == set(homes)
         assert len(set(homes.values())) > 1
         lost = homes[clients[0].transactional_id]
         assert isinstance(lost, int)
         cluster.kill(lost)
         until = session.deadline()
-        while not any(topic == "__transaction_state" for topic, _ in without_leader(session)):
+        while not any(topic == "__transaction_state" for topic, _ in list_leaderless(session)):
             assert not until.passed
             time.sleep(0.05)
         shown = txn("list", *scene.options())
@@ -571,10 +571,10 @@ class TestRights:
         restricted.open("query", running(), (0,))
         alice(ResourceType.TOPIC, restricted.prefix, ACLOperation.DESCRIBE)
         session = Session(ClientConfig.from_properties(restricted.cluster.client_settings("alice")))
-        (held,) = held_back(session, [restricted.out])
+        (held,) = find_held_back(session, [restricted.out])
         assert (held.records, held.holders) == (RECORDS, ())
-        assert "may not describe all" in blind_spot(session)
-        assert "cannot be read" in owners(session, [f"{restricted.prefix}query"], restricted.progress.name).unknown
+        assert "may not describe all" in explain_unlisted(session)
+        assert "cannot be read" in read_owners(session, [f"{restricted.prefix}query"], restricted.progress.name).unknown
         with pytest.raises(AuthorizationError):
             describe_transaction(session, f"{restricted.prefix}query")
         session.close()

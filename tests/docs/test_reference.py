@@ -14,7 +14,7 @@ from penstock.settings.refused import REFUSED
 from penstock.spi import ChangeFormat, connectors, formats
 
 FOLDER = Path(__file__).parents[2] / "docs" / "reference"
-PAGES = reference.pages()
+PAGES = reference.render_pages()
 
 
 def test_no_page_is_missing_or_left_over():

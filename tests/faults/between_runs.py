@@ -8,7 +8,7 @@ from typing import Any
 
 from kafka.protocol.admin import CreatePartitionsRequest
 
-from penstock.kafka.faults import Action, KafkaFault, fault_of
+from penstock.kafka.faults import Action, KafkaFault, fault_from_code
 from penstock.kafka.offsets import LATEST, list_offsets
 from penstock_testing import Then, Trap
 from tests.faults.checkpoints import fenced
@@ -35,7 +35,7 @@ def grow(trial: Trial) -> None:
         return CreatePartitionsRequest(topics=[topic], timeout_ms=30_000, validate_only=False)
 
     def check(answer: Any) -> None:
-        if (fault := fault_of(answer.results[0].error_code)).action is not Action.NONE:
+        if (fault := fault_from_code(answer.results[0].error_code)).action is not Action.NONE:
             raise KafkaFault(fault, answer.results[0].error_message or "")
 
     trial.session.ask_any("adding partitions", build, check)

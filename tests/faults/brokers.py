@@ -15,8 +15,8 @@ from typing import Any
 from kafka.protocol.admin import DescribeQuorumRequest
 
 from penstock.errors import RetriableError
-from penstock.kafka.faults import Action, KafkaFault, fault_of
-from penstock.kafka.offsets import LATEST, committed_offsets, list_offsets
+from penstock.kafka.faults import Action, KafkaFault, fault_from_code
+from penstock.kafka.offsets import LATEST, fetch_committed_offsets, list_offsets
 from penstock.kafka.progress import ensure_progress_topic
 from penstock.kafka.session import GROUP, TRANSACTION, Session
 from penstock_testing import Api, Frame, Then, Trap
@@ -81,7 +81,7 @@ def active_controller(trial: Trial) -> int:
     def check(answer: Any) -> int:
         found = answer.topics[0].partitions[0]
         for code in (answer.error_code, found.error_code):
-            if (fault := fault_of(code)).action is not Action.NONE:
+            if (fault := fault_from_code(code)).action is not Action.NONE:
                 raise KafkaFault(fault)
         return int(found.leader_id)
 
@@ -406,7 +406,7 @@ def with_group(trial: Trial, *, sink: Mapping[str, str] | None = None) -> str:
 def checked(trial: Trial, outcome: Outcome) -> Outcome:
     """The group has committed all that was read: as much as the source holds."""
     places = [(trial.source, each) for each in trial.numbered.written]
-    found = committed_offsets(trial.session, group_of(trial), places)
+    found = fetch_committed_offsets(trial.session, group_of(trial), places)
     ends = list_offsets(trial.session, places, LATEST)
     committed = {place: each.offset for place, each in found.items()}
     if committed == {place: each.offset for place, each in ends.items() if each is not None}:

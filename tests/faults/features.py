@@ -6,7 +6,7 @@ from typing import Any
 
 from kafka.protocol.admin import UpdateFeaturesRequest
 
-from penstock.kafka.faults import Action, KafkaFault, fault_of
+from penstock.kafka.faults import Action, KafkaFault, fault_from_code
 from penstock.kafka.topics import transaction_version
 from penstock_testing import Api, Trap
 from tests.faults.brokers import UNKNOWN
@@ -33,7 +33,7 @@ def change(trial: Trial, level: int) -> None:
     def check(answer: Any) -> None:
         codes = [answer.error_code, *(each.error_code for each in answer.results or ())]
         for code in codes:
-            if (fault := fault_of(code)).action is not Action.NONE:
+            if (fault := fault_from_code(code)).action is not Action.NONE:
                 raise KafkaFault(fault, answer.error_message or "")
 
     trial.session.ask_any("changing transaction.version", build, check)

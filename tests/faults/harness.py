@@ -11,10 +11,10 @@ from pathlib import Path
 
 from kafka.protocol.producer import EndTxnRequest
 
-from penstock.kafka.faults import fault_of
+from penstock.kafka.faults import fault_from_code
 from penstock.kafka.properties import ClientConfig
 from penstock.kafka.session import session_for
-from penstock.kafka.topics import create_topic, finalized_features
+from penstock.kafka.topics import create_topic, read_finalized_features
 from penstock_testing import Api, Frame, NumberedRecords, ProxiedCluster, Then, Trap, Verdict, Verifier
 from penstock_testing.services import DEFAULT_VERSION
 from tests.faults.contents import garbled
@@ -412,7 +412,7 @@ def story(trap: Trap) -> str:
     """What a trap has caught, and what became of it: ``3 answers NONE to EndTxn, lost``."""
     api = "".join(part.title() for part in Api(trap.api).name.split("_"))
     count = len(trap.frames)
-    codes = "/".join(fault_of(code).name for code in trap.errors)
+    codes = "/".join(fault_from_code(code).name for code in trap.errors)
     times = f"{count} " if count > 1 else ""
     if trap.response:
         return f"{times}{'answers' if count > 1 else 'answer'} {codes} to {api}{_FATES[trap.then]}".replace("  ", " ")
@@ -440,7 +440,7 @@ def run_cell(
     """Run a cell once."""
     with trial(cluster, records, folder, mutation, seed) as given:
         if found.version != DEFAULT_VERSION:
-            level = finalized_features(given.session).get("metadata.version", 0)
+            level = read_finalized_features(given.session).get("metadata.version", 0)
             given.hit(f"brokers of {found.version}, metadata.version {level}", 0 < level < METADATA_OF_KAFKA_4)
         if found.version == DEFAULT_VERSION and found.properties.get("transaction.version") != "0":
             return found.run(given)

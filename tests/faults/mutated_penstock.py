@@ -128,7 +128,7 @@ def record_outside() -> None:
     from penstock.connectors.kafka.sink import committer
     from penstock.delivery import Progress
     from penstock.kafka.produce import Producer
-    from penstock.kafka.progress import progress_batch
+    from penstock.kafka.progress import encode_progress
     from penstock.kafka.transactions import TransactionClient
 
     record = committer.write_progress
@@ -140,7 +140,7 @@ def record_outside() -> None:
         other.init()
         other.begin()
         with Producer(session, other.identity, transactional_id=other.transactional_id) as producer:
-            producer.submit(topic.name, *progress_batch(topic, client.transactional_id, what))
+            producer.submit(topic.name, *encode_progress(topic, client.transactional_id, what))
             producer.flush()
             (ack,) = producer.acks()
         other.commit()
@@ -157,7 +157,7 @@ def skip_settling() -> None:
     from penstock.connectors.kafka.sink import committer
 
     def settle(session: Any, client: Any, *args: Any, **kwargs: Any) -> bool:
-        client.settled(fenced=False)
+        client.leave_unknown(fenced=False)
         return True
 
     committer.settle = settle
@@ -189,7 +189,7 @@ def settle_failed_as_aborted() -> None:
             return settle(session, client, *args, **kwargs)
         except KafkaError:
             if client.state is State.UNKNOWN:
-                client.settled(fenced=False)
+                client.leave_unknown(fenced=False)
             return False
 
     committer.settle = settle_so

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from kafka.protocol.producer import ProduceRequest
 
-from penstock.kafka.faults import fault_of
+from penstock.kafka.faults import fault_from_code
 from penstock_testing import Api, Frame, Then, Trap
 from tests.faults.harness import PATIENCE, Outcome, Trial, cell, refused, story
 from tests.faults.processes import JobProcess
@@ -84,7 +84,7 @@ def batch_head(frame: Frame) -> bytes:
 
 def codes(trap: Trap) -> str:
     """What a trap's requests were answered, or what its answers say, by the names of the errors."""
-    return "/".join(fault_of(code).name for code in trap.errors)
+    return "/".join(fault_from_code(code).name for code in trap.errors)
 
 
 def arrive_late(trial: Trial, trap: Trap, *, harmless: bool = False) -> None:

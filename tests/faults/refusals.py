@@ -11,7 +11,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from penstock.kafka.offsets import committed_offsets
+from penstock.kafka.offsets import fetch_committed_offsets
 from penstock_testing import Api, Then, Trap
 from tests.faults.brokers import BROKERS, Absence, await_in_sync, group_of, producing, with_group
 from tests.faults.harness import PATIENCE, Outcome, Trial, cell, story
@@ -66,7 +66,7 @@ def group_forbidden(trial: Trial) -> Outcome:
     trial.verifier.restarted()
     job.start().finish(PATIENCE)
     places = [(trial.source, each) for each in trial.numbered.written]
-    found = [each.offset for each in committed_offsets(trial.session, group_of(trial), places).values() if each]
+    found = [each.offset for each in fetch_committed_offsets(trial.session, group_of(trial), places).values() if each]
     trial.hit("the group has no offsets", not any(offset >= 0 for offset in found))
     problem = "" if said and "are not committed" in job.text else "the job does not say that offsets are not committed"
     return trial.outcome(job, problem=problem)

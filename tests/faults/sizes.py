@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.kafka.topics import topic_configs
+from penstock.kafka.topics import read_topic_configs
 from penstock_testing import Api, Then, Trap
 from tests.faults.driver_deaths import die, die_and_recover, planning, shuffled
 from tests.faults.harness import PATIENCE, Outcome, Trial, cell, story
@@ -163,7 +163,9 @@ def limit_lowered(trial: Trial) -> Outcome:
     def lower(_: object) -> None:
         administrator.configure(trial.sink, max_message_bytes=1000)
         name, wanted = "max.message.bytes", {"max.message.bytes": "1000"}
-        eventually(lambda: (topic_configs(trial.session, [trial.sink], [name]) or {})[trial.sink] == wanted, PATIENCE)
+        eventually(
+            lambda: (read_topic_configs(trial.session, [trial.sink], [name]) or {})[trial.sink] == wanted, PATIENCE
+        )
 
     job = trial.job()
     trap = trial.ended(trial.before, call=lower)

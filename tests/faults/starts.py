@@ -6,7 +6,7 @@ from typing import Any
 
 from kafka.protocol.admin import AlterPartitionReassignmentsRequest
 
-from penstock.kafka.faults import Action, KafkaFault, fault_of
+from penstock.kafka.faults import Action, KafkaFault, fault_from_code
 from penstock_testing import Api, Then, Trap
 from tests.faults.brokers import BROKERS, Absence, adding_offsets, checked, group_of, with_group
 from tests.faults.harness import PATIENCE, Outcome, Trial, cell
@@ -125,7 +125,7 @@ def relieve(trial: Trial, node: int) -> None:
         return AlterPartitionReassignmentsRequest(timeout_ms=30_000, topics=topics)
 
     def check(answer: Any) -> None:
-        if (fault := fault_of(answer.error_code)).action is not Action.NONE:
+        if (fault := fault_from_code(answer.error_code)).action is not Action.NONE:
             raise KafkaFault(fault, answer.error_message or "")
 
     def relieved() -> bool:

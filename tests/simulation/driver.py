@@ -278,8 +278,8 @@ class _Observed(KafkaCommitter):
 
     decisions: list[Decision]
 
-    def _decided(self, batch: Progress) -> Decision:
-        decision = super()._decided(batch)
+    def _decide(self, batch: Progress) -> Decision:
+        decision = super()._decide(batch)
         self.decisions.append(decision)
         return decision
 

@@ -78,7 +78,7 @@ def _progress_ignored() -> Sequence[Patch]:
 
 def _settle_skipped() -> Sequence[Patch]:
     """A commit without an answer is taken for done."""
-    return [(KafkaCommitter, "_settled", lambda *_: True)]
+    return [(KafkaCommitter, "_find_outcome", lambda *_: True)]
 
 
 def _settle_taken_for_aborted() -> Sequence[Patch]:
@@ -103,7 +103,7 @@ def _unread_progress_taken_for_aborted() -> Sequence[Patch]:
         except RetriableError:
             if client.identity == before:
                 raise
-            client.settled(fenced=False)
+            client.leave_unknown(fenced=False)
             return False
 
     return [(committer, "settle", aborted)]
@@ -173,7 +173,7 @@ def _offsets_outside() -> Sequence[Patch]:
 def _progress_outside() -> Sequence[Patch]:
     def record(session: Session, client: Any, topic: Any, what: Any, *, deadline: Deadline | None = None) -> Ack:
         with Producer(session) as producer:
-            producer.submit(topic.name, *progress.progress_batch(topic, client.transactional_id, what))
+            producer.submit(topic.name, *progress.encode_progress(topic, client.transactional_id, what))
             producer.flush(deadline)
             (ack,) = producer.acks()
         return ack
@@ -217,12 +217,12 @@ def _partition_of_today() -> Sequence[Patch]:
 
 def _partition_of_another_topic() -> Sequence[Patch]:
     """The number of partitions that is kept is that of a topic which is no more."""
-    change = KafkaCommitter._changed
+    change = KafkaCommitter._replace_identity
 
     def changed(self: Any, before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
         return change(self, before, {**after, "progress_partitions": before["progress_partitions"]})
 
-    return [(KafkaCommitter, "_changed", changed)]
+    return [(KafkaCommitter, "_replace_identity", changed)]
 
 
 def _adopts_over_progress() -> Sequence[Patch]:

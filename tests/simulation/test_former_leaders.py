@@ -15,7 +15,7 @@ from penstock.errors import RetriableError
 from penstock.kafka.offsets import LATEST, LogOffset, list_offsets
 from penstock.kafka.produce import Producer
 from penstock.kafka.progress import ensure_progress_topic
-from penstock.kafka.progress.records import encoded_record
+from penstock.kafka.progress.records import encode_record
 from penstock.kafka.properties import ClientConfig
 from penstock.kafka.session import Session
 from penstock.spi import Column, TableDefinition
@@ -55,7 +55,7 @@ class World:
 
         def run(session: Session) -> Any:
             if read_in is not None:
-                session.read_in("input", self.topic.id, {0: read_in})
+                session.note_epochs("input", self.topic.id, {0: read_in})
             return list_offsets(session, [PLACE], LATEST)[PLACE]
 
         return self.run(run)
@@ -64,7 +64,7 @@ class World:
         """Where a record is put, by a client that knows of no epoch."""
 
         def run(session: Session) -> Any:
-            record = encoded_record(b"key", b"value", 0)
+            record = encode_record(b"key", b"value", 0)
             with Producer(session, plain=True) as producer:
                 producer.submit("input", record.partition, record.data, record.count)
                 producer.flush()

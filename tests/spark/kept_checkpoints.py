@@ -7,7 +7,7 @@ from pathlib import Path
 
 from penstock.kafka.produce import Producer
 from penstock.kafka.progress import ProgressTopic
-from penstock.kafka.progress.records import encoded_record
+from penstock.kafka.progress.records import encode_record
 from penstock.kafka.session import Session
 from penstock.kafka.transactions import TransactionClient
 
@@ -29,7 +29,7 @@ def replace_words(folder: Path, words: Mapping[str, str]) -> None:
 
 def publish_progress(session: Session, progress: ProgressTopic, name: str, record: bytes) -> None:
     """Write the last record of a transactional id, as its last owner did."""
-    batch = encoded_record(name.encode(), record, progress.partition_of(name))
+    batch = encode_record(name.encode(), record, progress.partition_of(name))
     client = TransactionClient(session, name, 60_000)
     client.init()
     client.begin()

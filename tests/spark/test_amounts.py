@@ -383,7 +383,7 @@ def test_a_planned_batch_whose_topic_goes_is_done_with_what_is_left_and_so_are_i
     """A group cannot be given offsets of a topic that is gone, not in the batch's transaction either."""
     from penstock import engine
     from penstock.errors import PenstockError
-    from penstock.kafka.offsets import committed_offsets
+    from penstock.kafka.offsets import fetch_committed_offsets
     from penstock.kafka.properties import ClientConfig
     from penstock.kafka.session import session_for
     from penstock.plan.nodes import MapRows
@@ -430,7 +430,7 @@ def test_a_planned_batch_whose_topic_goes_is_done_with_what_is_left_and_so_are_i
 
     def committed():
         places = [(two, 0), (two, 1)]
-        return sum(each.offset for each in committed_offsets(session, f"group-{sink}", places).values())
+        return sum(each.offset for each in fetch_committed_offsets(session, f"group-{sink}", places).values())
 
     eventually(lambda: committed() == 11)
     assert not running.wait(0)

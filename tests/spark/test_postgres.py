@@ -27,7 +27,7 @@ from penstock.connectors.postgres.committer import PostgresCommitter
 from penstock.connectors.postgres.database import Database, Transaction
 from penstock.connectors.postgres.progress import ProgressTable
 from penstock.connectors.postgres.spec import PostgresSinkSpec
-from penstock.connectors.postgres.staging import writer_factory
+from penstock.connectors.postgres.staging import build_writer_factory
 from penstock.errors import (
     AbortableError,
     CheckpointError,
@@ -463,7 +463,7 @@ def context(query_id="q", job="job", next_batch=0):
 
 def copy_rows(outputs: Sequence[Output], instructions: str, number: int, rows: pa.RecordBatch) -> list[Any]:
     """Copies rows as the task of that number; what it tells the driver."""
-    writers = writer_factory(outputs, 1)
+    writers = build_writer_factory(outputs, 1)
     (told,) = writers.run(Task(number, 1, instructions), rows_of_outputs(outputs, rows))
     found: list[Any] = told.to_pylist()
     return found
@@ -578,7 +578,7 @@ def test_an_attempt_copies_no_rows_before_it_knows_how_a_commit_without_an_answe
     tasks = Tasks(after=cancelled)
     committer = opened(db, tasks)
     lost = lose_an_answer(db, monkeypatch)
-    original, failed = PostgresCommitter._owned, []
+    original, failed = PostgresCommitter._lock_row, []
 
     def owned(self, transaction):
         if lost and not (back and failed):
@@ -586,7 +586,7 @@ def test_an_attempt_copies_no_rows_before_it_knows_how_a_commit_without_an_answe
             raise DatabaseUnavailableError("the network is down")
         return original(self, transaction)
 
-    monkeypatch.setattr(PostgresCommitter, "_owned", owned)
+    monkeypatch.setattr(PostgresCommitter, "_lock_row", owned)
     if back:
         assert committer.publish(batch(0), [1]).record_count == 1
     else:
@@ -652,7 +652,7 @@ def test_a_former_owner_is_fenced_wherever_it_is(db, table):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("step", ["_owned", "_commit"])
+@pytest.mark.parametrize("step", ["_lock_row", "_commit"])
 @pytest.mark.rule("fence, claim, then read")
 def test_a_new_owner_waits_for_a_commit_that_is_under_way(db, table, monkeypatch, step):
     """From the moment that a run has found itself to be the owner; the new run must see how its transaction ends."""
@@ -803,7 +803,7 @@ def test_tables_with_progress_in_different_schemas_do_not_become_one_target(db):
     db.rows(f"CREATE SCHEMA {db.server.user}")
     (b,) = runs.start(("b", None))
     b.publish(batch(0), [0])
-    with pytest.raises(CheckpointError, match=r"that of 'public.a' in schema 'public'.*Write each of them as"):
+    with pytest.raises(CheckpointError, match=r"'public.a' in schema 'public'.*Write each of them as"):
         runs.start(("ab", None))
 
 

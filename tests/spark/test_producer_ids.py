@@ -10,14 +10,14 @@ def ids_in(kafka, topic):
     from penstock.kafka.fetch import Fetcher, Range
     from penstock.kafka.offsets import LATEST, list_offsets
     from penstock.kafka.properties import ClientConfig
-    from penstock.kafka.record_batches import batch_headers
+    from penstock.kafka.record_batches import read_batch_headers
     from penstock.kafka.session import session_for
 
     session = session_for(ClientConfig.from_properties(kafka.client_settings()))
     places = [(topic, each.partition) for each in session.topic(topic).partitions]
     ends = list_offsets(session, places, LATEST)
     ranges = [Range(*place, 0, end.offset) for place, end in ends.items() if end.offset]
-    heads = [batch_headers(chunk.records) for chunk in Fetcher(session, ranges)]
+    heads = [read_batch_headers(chunk.records) for chunk in Fetcher(session, ranges)]
     return [int(producer_id) for each in heads for producer_id in each["producer_id"]]
 
 

@@ -27,11 +27,11 @@ def session_of(kafka):
 def commit(session, client, topic, batch_id):
     from penstock.delivery import Progress
     from penstock.kafka.produce import Producer
-    from penstock.kafka.progress import progress_batch
+    from penstock.kafka.progress import encode_progress
 
     with Producer(session, client.begin(), transactional_id=client.transactional_id) as producer:
         progress = Progress("q", batch_id, {"at": batch_id}, {"at": batch_id + 1})
-        producer.submit(topic.name, *progress_batch(topic, client.transactional_id, progress))
+        producer.submit(topic.name, *encode_progress(topic, client.transactional_id, progress))
         producer.flush()
     client.commit()
 
@@ -246,9 +246,9 @@ def test_the_jobs_own_open_transaction_does_not_hold_back_the_offsets_that_it_st
 
 def group_offset(kafka, topic):
     """What the topic's group has committed in partition 0; None when that is nothing."""
-    from penstock.kafka.offsets import committed_offsets
+    from penstock.kafka.offsets import fetch_committed_offsets
 
-    found = committed_offsets(session_of(kafka), f"group-{topic}", [(topic, 0)]).get((topic, 0))
+    found = fetch_committed_offsets(session_of(kafka), f"group-{topic}", [(topic, 0)]).get((topic, 0))
     return None if found is None else found.offset
 
 

@@ -72,9 +72,9 @@ class Copy:
 
     def offset(self):
         """What the group has committed, over both partitions."""
-        from penstock.kafka.offsets import committed_offsets
+        from penstock.kafka.offsets import fetch_committed_offsets
 
-        found = committed_offsets(self.root, self.group, [(self.source, 0), (self.source, 1)])
+        found = fetch_committed_offsets(self.root, self.group, [(self.source, 0), (self.source, 1)])
         return sum(each.offset for each in found.values())
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock import engine
-from penstock.cli.run import _nothing_read
+from penstock.cli.run import _explain_nothing_read
 from penstock.connectors import values
 from penstock.errors import RecordError
 from penstock.types import RowKind
@@ -41,7 +41,7 @@ def test_a_start_at_the_offsets_of_another_job_is_told(jobs, topics, topic):
     assert said == [f"job 'other': table 'orders' starts {place}: {source}-0 at 8"]
     (warning,) = jobs.warnings
     assert "table 'orders' starts where job 'dbz' left off" in warning
-    assert "checkpoint" not in _nothing_read(jobs.parse(second, "other"), result).split(";")[0]
+    assert "checkpoint" not in _explain_nothing_read(jobs.parse(second, "other"), result).split(";")[0]
 
 
 def test_a_group_s_offsets_in_a_transaction_name_the_job_too(jobs, topics, topic):

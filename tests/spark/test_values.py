@@ -112,7 +112,7 @@ def test_a_job_goes_on_where_its_checkpoint_says_and_with_the_same_rows_only(sta
     assert len(values.rows("copies")) == 2
 
     values.register([(3, "c")], data_id)
-    with pytest.raises(CheckpointError, match="other rows than those of table 'orders'"):
+    with pytest.raises(CheckpointError, match="other rows than table 'orders' has now"):
         start(sql)
 
 

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 
 def add_job(parser: argparse.ArgumentParser, *, also: str = "") -> None:
-    """Adds the arguments that :func:`open_checkpoint` reads; a directory may be that of a checkpoint or ``also``."""
+    """Adds the arguments that :func:`open_checkpoint` reads; ``also`` names what else the directory may hold, for the
+    help text."""
     parser.add_argument("job", metavar="JOB", help=f"the job's name, or the directory or URI of its checkpoint{also}")
     parser.add_argument(
         "--checkpoint-dir", metavar="DIR", help="directory or URI with the checkpoints of jobs, as for `penstock run`"

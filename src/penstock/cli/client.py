@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from penstock.cli.display import add_pairs, pairs
+from penstock.cli.display import add_pairs, parse_pairs
 from penstock.errors import OptionsError, Problem
-from penstock.kafka.properties import ClientConfig, check, remarks, shown_without_effect, without_effect
+from penstock.kafka.properties import ClientConfig, check, describe_without_effect, find_remarks, find_without_effect
 
 _SERVERS = "bootstrap.servers"
 
@@ -32,18 +32,18 @@ def client_config(args: argparse.Namespace) -> ClientConfig:
     """The configuration that the options give. Raises OptionsError with every problem; no value that may be secret
     is in it."""
     file: Path | None = args.command_config
-    given, problems = pairs(args.property, "--property")
+    given, problems = parse_pairs(args.property, "--property")
     if args.bootstrap_servers:
         given[_SERVERS] = args.bootstrap_servers
-    properties = (_file(file) if file else {}) | given
+    properties = (_read_file(file) if file else {}) | given
     for each in [] if problems else check(properties):
         option = "--bootstrap-servers" if each.key == _SERVERS else "--property"
         problems.append(replace(each, where=option if each.key in given or file is None else str(file)))
     if problems:
         raise OptionsError(tuple(problems))
-    for name, why in remarks(properties):
+    for name, why in find_remarks(properties):
         print(f"warning: '{name}' has no effect: {why}", file=sys.stderr)
-    if line := shown_without_effect(without_effect(properties)):
+    if line := describe_without_effect(find_without_effect(properties)):
         print(f"warning: {line}", file=sys.stderr)
     return ClientConfig.from_properties(properties)
 
@@ -55,7 +55,7 @@ _ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|(.))", re.DOTALL)
 _CONTROLS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
-def _file(path: Path) -> dict[str, str]:
+def _read_file(path: Path) -> dict[str, str]:
     try:
         text = path.read_text("latin-1")
     except OSError as error:
@@ -73,13 +73,13 @@ def parse_properties(text: str) -> dict[str, str]:
     Files are Latin-1, with ``\uXXXX`` for everything else. Raises ValueError, which names the line but not its content.
     """
     found = {}
-    for number, line in _logical_lines(text):
+    for number, line in _read_logical_lines(text):
         key, value = _PAIR.findall(line)[0]  # matches every line, at worst as two empty texts
         found[_unescape(key, number)] = _unescape(value, number)
     return found
 
 
-def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
+def _read_logical_lines(text: str) -> Iterator[tuple[int, str]]:
     """Lines that are neither blank nor comments, joined with their continuations, and the number of the first."""
     begun, whole = 0, ""
     for number, natural in enumerate(re.split(r"\r\n|\r|\n", text), 1):

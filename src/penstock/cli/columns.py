@@ -52,7 +52,7 @@ class Columns:
                 hint = nearest(each.key, known) or (f"known are {', '.join(known)}" if known else "leave it out")
                 yield Problem(f"{fmt.identifier} messages have no metadata '{each.key}'", each.name, _ORIGIN, hint)
 
-    def shower(self, fmt: Format) -> Callable[[pa.RecordBatch], list[bytes]]:
+    def json_writer(self, fmt: Format) -> Callable[[pa.RecordBatch], list[bytes]]:
         """A function that shows rows as JSON, all columns in their order. It takes rows that ``fmt`` decoded, with
         metadata behind the physical columns.
 

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
-from penstock.delivery import utc
+from penstock.delivery import format_utc
 from penstock.errors import Problem
 
 _BYTES = ("B", "KiB", "MiB", "GiB", "TiB")
@@ -39,18 +39,18 @@ def log_to(warn: Callable[[str], None]) -> Iterator[None]:
 
 
 def add_pairs(parser: argparse._ActionsContainer, option: str, help: str) -> None:
-    """Adds an option that takes KEY=VALUE and may be repeated; :func:`pairs` reads it."""
+    """Adds an option that takes KEY=VALUE and may be repeated; :func:`parse_pairs` reads it."""
     parser.add_argument(option, action="append", default=[], metavar="KEY=VALUE", help=f"{help}; repeatable")
 
 
-def pairs(given: Iterable[str], option: str) -> tuple[dict[str, str], list[Problem]]:
+def parse_pairs(given: Iterable[str], option: str) -> tuple[dict[str, str], list[Problem]]:
     """The pairs that an option was given, and a problem for each text that is not one."""
     split = [each.partition("=") for each in given]
     problems = [Problem("expected KEY=VALUE", key, option) for key, equals, _ in split if not equals or not key]
     return {key.strip(): value for key, equals, value in split if key and equals}, problems
 
 
-def table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def format_table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Titles and rows, each column as wide as its widest cell."""
     lines = [titles, *rows]
     widths = [max(len(line[column]) for line in lines) for column in range(len(titles))]
@@ -59,7 +59,7 @@ def table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     )
 
 
-def span(ms: int) -> str:
+def format_span(ms: int) -> str:
     """A duration by its two largest units: ``850 ms``, ``12 s``, ``2 min 3 s``, ``1 h``."""
     first = next((index for index, (_, size) in enumerate(_UNITS) if ms >= size), None)
     if first is None:
@@ -71,7 +71,7 @@ def span(ms: int) -> str:
     return " ".join(parts)
 
 
-def size(number: float) -> str:
+def format_size(number: float) -> str:
     """A number of bytes: ``512 B``, ``1.5 GiB``"""
     unit = 0
     while number >= 1024 and unit + 1 < len(_BYTES):
@@ -79,17 +79,17 @@ def size(number: float) -> str:
     return f"{number:.0f} {_BYTES[unit]}" if unit == 0 else f"{number:.1f} {_BYTES[unit]}"
 
 
-def moment(ms: int) -> str:
+def format_moment(ms: int) -> str:
     """A time in ms since the epoch; a negative one is unknown."""
-    return utc(ms) if ms >= 0 else "an unknown time"
+    return format_utc(ms) if ms >= 0 else "an unknown time"
 
 
-def event_time(ms: int) -> str:
+def format_event_time(ms: int) -> str:
     """A watermark in ms since the epoch, which is the largest number when the input has ended."""
-    return "the end" if ms == _END else utc(ms)
+    return "the end" if ms == _END else format_utc(ms)
 
 
-def sentence(text: str) -> str:
+def describe_command(text: str) -> str:
     """The description of a command, from its help text."""
     return f"{text[0].upper()}{text[1:]}."
 

@@ -15,7 +15,7 @@ from kafka.protocol.metadata import MetadataRequest
 
 from penstock import __version__
 from penstock.cli.client import add_client_options, client_config
-from penstock.cli.display import sentence, table
+from penstock.cli.display import describe_command, format_table
 from penstock.cli.kit import GET_KIT, KIT, has_kit
 from penstock.errors import PenstockError
 from penstock.kafka.properties import ClientConfig
@@ -43,7 +43,7 @@ class Finding:
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Registers ``doctor``."""
     text = "check Java, Spark, the libraries and the connection to a Kafka cluster"
-    description = f"{sentence(text)} Problems are listed with their remedies, and the exit status is 1."
+    description = f"{describe_command(text)} Problems are listed with their remedies, and the exit status is 1."
     doctor = subparsers.add_parser("doctor", help=text, description=description)
     add_client_options(doctor.add_argument_group("a Kafka cluster", "check this cluster too, and each of its brokers"))
     doctor.set_defaults(run=_run)
@@ -52,12 +52,12 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def _run(args: argparse.Namespace) -> int:
     asked = args.bootstrap_servers or args.property or args.command_config
     config = client_config(args) if asked else None  # first: a mistyped option ends the command at once
-    findings = [*_python(), *_spark(), *_libraries(), *_services()]
+    findings = [*_check_python(), *_check_spark(), *_check_libraries(), *_check_services()]
     if config is not None:
-        findings += _cluster(config)
+        findings += _check_cluster(config)
     print(f"penstock {__version__}\n")
     rows = [("  !!" if each.remedy else "  ok", each.subject, each.found, each.where) for each in findings]
-    print(table(rows[0], rows[1:]))
+    print(format_table(rows[0], rows[1:]))
     remedies = [finding for finding in findings if finding.remedy]
     if not remedies:
         print("\nEverything is in order.")
@@ -68,13 +68,13 @@ def _run(args: argparse.Namespace) -> int:
     return 1
 
 
-def _python() -> Iterator[Finding]:
+def _check_python() -> Iterator[Finding]:
     found = ".".join(str(part) for part in sys.version_info[:3])
     remedy = "" if sys.version_info >= _PYTHON else "install Python 3.11 or newer"
     yield Finding("Python", found, sys.executable, remedy)
 
 
-def _spark() -> Iterator[Finding]:
+def _check_spark() -> Iterator[Finding]:
     yield check_java("Java")
     try:
         found, folder = version("pyspark"), spark_jars_folder()
@@ -102,7 +102,7 @@ def dependencies() -> list[str]:
     return [name for each in required if (name := re.split(r"[^\w.-]", each)[0]) != "pyspark"]
 
 
-def _libraries() -> Iterator[Finding]:
+def _check_libraries() -> Iterator[Finding]:
     for name in dependencies():
         try:
             found = version(name)
@@ -116,7 +116,7 @@ def _libraries() -> Iterator[Finding]:
             yield Finding(name, found)
 
 
-def _services() -> Iterator[Finding]:
+def _check_services() -> Iterator[Finding]:
     """What the test kit says of its servers, where it is installed."""
     if not has_kit():
         where = f"brings servers for development and tests: `{GET_KIT}`"
@@ -125,7 +125,7 @@ def _services() -> Iterator[Finding]:
     yield from importlib.import_module(f"{KIT}.commands.findings").find_services()
 
 
-def _cluster(config: ClientConfig) -> Iterator[Finding]:
+def _check_cluster(config: ClientConfig) -> Iterator[Finding]:
     """The cluster as a client sees it: first its bootstrap addresses, then each broker at its advertised address."""
     servers = ",".join(config.bootstrap_servers)
     with closing(Session(config)) as session:
@@ -136,10 +136,10 @@ def _cluster(config: ClientConfig) -> Iterator[Finding]:
             return
         yield Finding("Kafka", "answers", f"{servers}, cluster {session.cluster_id}")
         for node in sorted(nodes):
-            yield _broker(session, node)
+            yield _check_broker(session, node)
 
 
-def _broker(session: Session, node: int) -> Finding:
+def _check_broker(session: Session, node: int) -> Finding:
     subject, address = f"node {node}", session.address(node)
     try:
         session.ask_node(

@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.cli.columns import Columns
-from penstock.cli.display import add_pairs, pairs, sentence
-from penstock.columns.buffers import batch_of
+from penstock.cli.display import add_pairs, describe_command, parse_pairs
+from penstock.columns.buffers import build_batch
 from penstock.errors import DefinitionError, OptionsError, PluginError, Problem, RecordError
 from penstock.exact.errors import FieldError, Malformed
 from penstock.formats.json.exact_reader import ExactJsonReader
@@ -37,7 +37,7 @@ def add_parser(subparsers: Any) -> None:
         ("decode", _decode, "turn messages into rows", "messages, one per line"),
         ("encode", _encode, "turn rows into messages", rows),
     ):
-        parser = subparsers.add_parser(name, help=summary, description=sentence(f"{summary}, line by line"))
+        parser = subparsers.add_parser(name, help=summary, description=describe_command(f"{summary}, line by line"))
         parser.add_argument("--format", required=True, help=f"one of {', '.join(formats.names())}")
         parser.add_argument(
             "--schema",
@@ -70,12 +70,14 @@ def _run(args: argparse.Namespace) -> int:
 
 def _decode(args: argparse.Namespace) -> bool:
     """Whether a message could not be read."""
-    columns, fmt, spec = _definition(args)
-    decoder, show = _decoder(columns, fmt, spec), columns.shower(fmt)
+    columns, fmt, spec = _read_definition(args)
+    decoder, show = _build_decoder(columns, fmt, spec), columns.json_writer(fmt)
     failed, refused = False, 0
     with _open_input(args.file) as source:
-        for first, given in _batches(source):
-            numbers, messages = _messages(given, first) if args.base64 else (range(first, first + len(given)), given)
+        for first, given in _read_batches(source):
+            numbers, messages = (
+                _decode_lines(given, first) if args.base64 else (range(first, first + len(given)), given)
+            )
             failed |= len(messages) < len(given)
             decoded = decoder.decode(pa.array(messages, pa.binary()))
             texts = show(decoded.rows)
@@ -85,14 +87,14 @@ def _decode(args: argparse.Namespace) -> bool:
             for bad in () if decoder.ignores_errors else decoded.bad:
                 refused += 1
                 error = RecordError(bad.reason, format=spec.identifier, field=bad.field)
-                _complain(f"line {numbers[bad.index]}", error)
+                _report(f"line {numbers[bad.index]}", error)
     if refused and "ignore-parse-errors" in fmt.options.keys():  # noqa: SIM118 - the option set's own method
         way = f"--option {spec.identifier}.ignore-parse-errors=true"
         print(f"penstock decode: {refused} of the messages cannot be read; {way} leaves them out", file=sys.stderr)
     return failed or refused > 0
 
 
-def _messages(lines: list[bytes], first: int) -> tuple[list[int], list[bytes]]:
+def _decode_lines(lines: list[bytes], first: int) -> tuple[list[int], list[bytes]]:
     """The messages in lines of base64, and their line numbers. Reports other lines."""
     numbers, messages = [], []
     for number, line in enumerate(lines, first):
@@ -100,20 +102,20 @@ def _messages(lines: list[bytes], first: int) -> tuple[list[int], list[bytes]]:
             messages.append(base64.b64decode(line.strip(), validate=True))
             numbers.append(number)
         except ValueError as error:
-            _complain(f"line {number}", RecordError(f"expected base64: {error}"))
+            _report(f"line {number}", RecordError(f"expected base64: {error}"))
     return numbers, messages
 
 
 def _encode(args: argparse.Namespace) -> bool:
     """Whether a row could not be written."""
-    columns, fmt, spec = _definition(args)
+    columns, fmt, spec = _read_definition(args)
     schema, changes = columns.physical, isinstance(fmt, ChangeFormat)
     encoder = _build(lambda: fmt.encoder(schema, spec.options), spec)
     reader = ExactJsonReader(schema, JsonOptions())
     arrow = arrow_schema(schema)
     failed = False
     with _open_input(args.file) as source:
-        for first, lines in _batches(source):
+        for first, lines in _read_batches(source):
             numbers: list[int] = []
             kinds: list[RowKind] = []
             rows: list[dict[str, Any]] = []
@@ -121,35 +123,35 @@ def _encode(args: argparse.Namespace) -> bool:
                 if not line.strip():
                     continue
                 try:
-                    kind, given = _row_object(line, schema, changes)
+                    kind, given = _parse_row(line, schema, changes)
                     rows.append(reader.row(given))
                     kinds.append(kind)
                     numbers.append(number)
                 except (Malformed, FieldError) as error:
                     failed = True
-                    _complain(f"line {number}", RecordError(str(error), field=getattr(error, "field", "")))
+                    _report(f"line {number}", RecordError(str(error), field=getattr(error, "field", "")))
             arrays = [pa.array([row[field.name] for row in rows], field.type) for field in arrow]
-            batch = batch_of(arrays, arrow, len(rows))
+            batch = build_batch(arrays, arrow, len(rows))
             try:
                 if changes:
                     encoded = cast(ChangeEncoder, encoder).encode(batch, np.array(kinds, np.int8))
                 else:
                     encoded = encoder.encode(batch)
             except RecordError as error:
-                _complain(f"line {numbers[error.offset]}" if error.offset >= 0 else f"lines from {first} on", error)
+                _report(f"line {numbers[error.offset]}" if error.offset >= 0 else f"lines from {first} on", error)
                 return True
             for number, message in zip(numbers, encoded.to_pylist(), strict=True):
                 text = base64.b64encode(message or b"") if args.base64 else message or b""
                 if b"\n" in text:
                     failed = True
                     hint = "write the messages with --base64"
-                    _complain(f"line {number}", RecordError("its message has a line end in it", hint=hint))
+                    _report(f"line {number}", RecordError("its message has a line end in it", hint=hint))
                 else:
                     sys.stdout.buffer.write(text + b"\n")
     return failed
 
 
-def _row_object(line: bytes, schema: RowType, changes: bool) -> tuple[RowKind, Object]:
+def _parse_row(line: bytes, schema: RowType, changes: bool) -> tuple[RowKind, Object]:
     """The row in a line and its kind. The row is the whole object, or its member ``row`` beside ``op``. ``changes``:
     the format writes all kinds. Raises Malformed."""
     document = parse(line)
@@ -172,9 +174,9 @@ def _row_object(line: bytes, schema: RowType, changes: bool) -> tuple[RowKind, O
     return kind, inner
 
 
-def _definition(args: argparse.Namespace) -> tuple[Columns, Format, FormatSpec]:
+def _read_definition(args: argparse.Namespace) -> tuple[Columns, Format, FormatSpec]:
     """Columns, format and bound options. Raises DefinitionError with every problem found."""
-    given, problems = pairs(args.option, "--option")
+    given, problems = parse_pairs(args.option, "--option")
     columns = Columns()
     try:
         columns = Columns.parse(args.schema)
@@ -198,7 +200,7 @@ def _definition(args: argparse.Namespace) -> tuple[Columns, Format, FormatSpec]:
     return columns, fmt, spec
 
 
-def _decoder(columns: Columns, fmt: Format, spec: FormatSpec) -> Decoder:
+def _build_decoder(columns: Columns, fmt: Format, spec: FormatSpec) -> Decoder:
     if isinstance(fmt, ChangeFormat):
         return _build(lambda: fmt.decoder(columns.physical, spec.options, columns.metadata), spec)
     return _build(lambda: fmt.decoder(columns.physical, spec.options), spec)
@@ -222,7 +224,7 @@ def _open_input(path: str) -> BinaryIO:
         raise DefinitionError((Problem(f"cannot read the file: {error.strerror}", path),)) from error
 
 
-def _batches(source: BinaryIO) -> Iterator[tuple[int, list[bytes]]]:
+def _read_batches(source: BinaryIO) -> Iterator[tuple[int, list[bytes]]]:
     """Lines without their ends, in batches, each with the number of its first line."""
     first = 1
     while lines := [line.removesuffix(b"\n") for line in islice(source, _LINES_AT_ONCE)]:
@@ -230,5 +232,5 @@ def _batches(source: BinaryIO) -> Iterator[tuple[int, list[bytes]]]:
         first += len(lines)
 
 
-def _complain(place: str, error: RecordError) -> None:
+def _report(place: str, error: RecordError) -> None:
     print(f"{place}: {error}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""The distribution ``penstock-testing``, which brings commands of its own, and what is said where it is missing."""
+"""The distribution ``penstock-testing``, which brings its own commands, and the message where it is missing."""
 
 from __future__ import annotations
 

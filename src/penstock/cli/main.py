@@ -34,8 +34,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     0: success. 1: the command failed, or some input was bad. 2: the request makes no sense. 3: a job of ``run`` failed,
     and a supervisor should not start the process again, because that does not help or is harmful: another copy took
     over, data may be lost, the checkpoint does not fit, a record cannot be read, a right or a password is wrong. 4: a
-    job of ``run`` runs already in another process, and was left alone; another start succeeds when that has ended. 130:
-    interrupted; a job that a signal has stopped cleanly ends with 0.
+    job of ``run`` is already running in another process, and was left alone; another start succeeds when that has
+    ended. 130: interrupted; a job that a signal has stopped cleanly ends with 0.
     """
     parser = argparse.ArgumentParser(
         prog="penstock",

@@ -29,7 +29,7 @@ def run_program(path: Path, run_job: Callable[[Job], Any]) -> Problem | None:
     job that it executes goes to ``run_job``.
 
     Returns the problem of a program that has executed no job. Raises UnsupportedError if the program uses a PyFlink
-    name that penstock does not have, and DefinitionError for what is wrong otherwise, with the program's line.
+    name that penstock does not have, and DefinitionError for any other mistake, with the program's line.
     """
     jobs: list[Job] = []
 
@@ -79,13 +79,13 @@ def _missing_import(error: ImportError) -> tuple[str, str] | None:
     if (found := _MISSING.search(str(error))) and module in sys.modules:
         if module == "penstock.table":
             return _no_table_api(f"'{module}' has no '{found[1]}'")
-        return _lacks(f"'{module}'", found[1], _public(sys.modules[module]))
+        return _explain_missing(f"'{module}'", found[1], _public_names(sys.modules[module]))
     parent, _, name = module.rpartition(".")
     while parent not in sys.modules:
         parent, _, name = parent.rpartition(".")
     if parent == "penstock.table":
         return _no_table_api(f"'{parent}' has no '{name}'")
-    return _lacks(f"'{parent}'", name, _public(sys.modules[parent]))
+    return _explain_missing(f"'{parent}'", name, _public_names(sys.modules[parent]))
 
 
 def _no_table_api(reason: str) -> tuple[str, str]:
@@ -101,16 +101,16 @@ def _missing_attribute(error: AttributeError) -> tuple[str, str] | None:
         title, home = owner_type.__name__, owner_type.__module__
     if home.partition(".")[0] != "penstock" or error.name is None:
         return None
-    return _lacks(title, error.name, _public(owner))
+    return _explain_missing(title, error.name, _public_names(owner))
 
 
-def _lacks(owner: str, name: str, names: Iterable[str]) -> tuple[str, str]:
+def _explain_missing(owner: str, name: str, names: Iterable[str]) -> tuple[str, str]:
     known = sorted(names)
     hint = nearest(name, known)
     return f"{owner} has no '{name}'", "; ".join(filter(None, (hint, f"there are: {', '.join(known)}")))
 
 
-def _public(owner: Any) -> set[str]:
+def _public_names(owner: Any) -> set[str]:
     """The public names of a module, a class or an object."""
     if not isinstance(owner, ModuleType):
         return {name for name in dir(owner) if not name.startswith("_")}

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from penstock.cli.display import count, event_time, size
+from penstock.cli.display import count, format_event_time, format_size
 
 if TYPE_CHECKING:
     from penstock.engine import JobProgress, RunningJob, StepProgress
@@ -55,7 +55,7 @@ class Reporter:
         before, records = self._last
         rate = (read - records) / max(now - before, 1e-9)
         self._last = (now, read)
-        text = _progress(done, [each.lag() for each in running], rate, live=self._live)
+        text = _format_progress(done, [each.lag() for each in running], rate, live=self._live)
         if self._live:
             text = text[: shutil.get_terminal_size().columns - 1]  # a line that wraps cannot be rewritten
             print("\r" + text.ljust(self._show_step), end="", file=sys.stderr, flush=True)
@@ -92,7 +92,7 @@ class Reporter:
         print(f"{stamp}{text}", file=sys.stderr, flush=True)
 
 
-def after_restarts(restarts: int) -> str:
+def describe_restarts(restarts: int) -> str:
     """``, after 2 restarts``; empty without any."""
     return f", after {count(restarts, 'restart')}" if restarts else ""
 
@@ -106,7 +106,7 @@ def read_text(done: Sequence[JobProgress], records: str) -> str:
     return f"{records}, {of_files}" if any(each.records_in for each in done) else of_files
 
 
-def _progress(done: Sequence[JobProgress], lags: Sequence[int | None], rate: float, *, live: bool) -> str:
+def _format_progress(done: Sequence[JobProgress], lags: Sequence[int | None], rate: float, *, live: bool) -> str:
     read, written = sum(each.records_in for each in done), sum(each.records_out for each in done)
     lag = "" if None in lags else f", lag {sum(filter(None, lags)):,}"
     commits = [each.committed_at for each in done if each.committed_at]
@@ -117,11 +117,11 @@ def _progress(done: Sequence[JobProgress], lags: Sequence[int | None], rate: flo
         text = f"no batch yet in this run{lag}"
     held = [each.state_bytes for each in done if each.state_bytes is not None]
     steps = [step for each in done for step in each.steps.items()]
-    text += after_restarts(sum(each.restarts for each in done))
+    text += describe_restarts(sum(each.restarts for each in done))
     if live:
         late = sum(step.late for _, step in steps)
         text += f", {count(late, 'late row')}" if late else ""
-    text += f", state {size(sum(held))}" if held else ""
+    text += f", state {format_size(sum(held))}" if held else ""
     if not live and (len(steps) > 1 or any(step.watermark is not None for _, step in steps)):
         text += f" ({'; '.join(_show_step(uid, step) for uid, step in steps)})"
     return text
@@ -129,6 +129,6 @@ def _progress(done: Sequence[JobProgress], lags: Sequence[int | None], rate: flo
 
 def _show_step(uid: str, step: StepProgress) -> str:
     """A step's part of the progress."""
-    time = "" if step.watermark is None else f", watermark {event_time(step.watermark)}"
+    time = "" if step.watermark is None else f", watermark {format_event_time(step.watermark)}"
     late = f", {count(step.late, 'late row')}" if step.late else ""
-    return f"{uid}: {size(step.bytes)}{time}{late}"
+    return f"{uid}: {format_size(step.bytes)}{time}{late}"

@@ -15,8 +15,8 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from penstock.cli.display import add_pairs, count, log_to, pairs, sentence
-from penstock.cli.reporter import Reporter, after_restarts, read_text
+from penstock.cli.display import add_pairs, count, describe_command, log_to, parse_pairs
+from penstock.cli.reporter import Reporter, describe_restarts, read_text
 from penstock.errors import VERBOSE, DefinitionError, ExecutionError, OptionsError, PenstockError, Problem
 from penstock.plan.checks import check_guarantees, check_identities, check_settings
 from penstock.plan.deadletters import with_dead_letters
@@ -37,7 +37,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         ("run", _run, "run the jobs of a .sql, .yaml or .py file"),
         ("check", _check, "validate a file and print its plan without running it"),
     ):
-        parser = subparsers.add_parser(name, help=text, description=sentence(text))
+        parser = subparsers.add_parser(name, help=text, description=describe_command(text))
         parser.add_argument("file", type=Path, metavar="FILE", help=".sql, .yaml or .py")
         add_pairs(parser, "--var", "replace ${KEY} in the file")
         parser.set_defaults(run=function)
@@ -61,7 +61,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
             )
             parser.add_argument(
                 "--metrics-port",
-                type=_address,
+                type=_parse_address,
                 metavar="[HOST:]PORT",
                 help="serve Prometheus metrics at /metrics on this port while the jobs run (0: any free port)",
             )
@@ -73,7 +73,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
             )
             parser.add_argument(
                 "--start-time",
-                type=_start_time,
+                type=_parse_start_time,
                 metavar="TIME",
                 help="without a checkpoint, start sources at the first record from this time on, whatever their "
                 "options say: ISO 8601 (in this machine's zone if it names none) or milliseconds since 1970",
@@ -100,7 +100,7 @@ def _add_state(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _start_time(text: str) -> int:
+def _parse_start_time(text: str) -> int:
     """Milliseconds since 1970, given as such or in ISO 8601."""
     try:
         millis = int(text) if text.isdecimal() else round(datetime.fromisoformat(text).timestamp() * 1000)
@@ -120,7 +120,7 @@ def _check(arguments: argparse.Namespace) -> int:
     from penstock.plan.explain import explain
 
     given = _read_settings(arguments)
-    jobs = [_apply_settings(job, arguments, given) for job in _jobs(arguments)]
+    jobs = [_apply_settings(job, arguments, given) for job in _read_jobs(arguments)]
     from penstock.engine.checkpoint.fits import state_report  # a file with mistakes is reported without them
     from penstock.flow.graph.routes import describe_route
 
@@ -156,7 +156,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
         session.prepare()  # Spark starts while the file is read
     given = _read_settings(arguments)
-    jobs = [_apply_settings(job, arguments, given) for job in _jobs(arguments)]
+    jobs = [_apply_settings(job, arguments, given) for job in _read_jobs(arguments)]
     if jobs:  # and not just EXPLAIN or SHOW
         run_jobs(jobs, metrics=arguments.metrics_port, quiet=arguments.quiet)
     return 0
@@ -164,7 +164,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def _read_settings(arguments: argparse.Namespace) -> GivenSettings:
     """The settings of ``-D``, whose warnings are printed. Raises DefinitionError with every problem."""
-    settings, problems = pairs(arguments.D, "-D")
+    settings, problems = parse_pairs(arguments.D, "-D")
     given = GivenSettings()
     for key, text in settings.items():
         try:
@@ -200,7 +200,7 @@ def _apply_settings(job: Job, arguments: argparse.Namespace, given: GivenSetting
     return replace(job, name=given.name or job.name, settings=settings)
 
 
-def _address(text: str) -> tuple[str, int]:
+def _parse_address(text: str) -> tuple[str, int]:
     """Host and port of ``[HOST:]PORT``."""
     host, _, port = text.rpartition(":")
     if not port.isdecimal() or int(port) >= 1 << 16:
@@ -222,11 +222,11 @@ def run_jobs(
 
     reporter = Reporter(quiet=quiet)
     running: list[engine.RunningJob] = []
-    with _stopped_by_signals() as stopped:
+    with _collect_signals() as stopped:
         try:
             with ExitStack() as stops:
                 stops.callback(reporter.close)
-                stops.enter_context(_without_tracebacks_of_py4j())
+                stops.enter_context(_hide_py4j_tracebacks())
                 stops.enter_context(log_to(reporter.warn))
                 if metrics is not None:
                     host, port = metrics
@@ -239,7 +239,7 @@ def run_jobs(
                     stops.callback(running[-1].stop)
                     if job.settings.checkpointing:
                         reporter.say(f"job '{job.name}': checkpoint {running[-1].checkpoint.location}")
-                with _stopped_by_signals(stopped):  # Spark has replaced our handlers
+                with _collect_signals(stopped):  # Spark has replaced our handlers
                     _wait(running, reporter, stopped)
         except Exception as error:
             if not stopped or isinstance(error, PenstockError):
@@ -281,17 +281,17 @@ def _say_result(reporter: Reporter, job: Job, result: JobResult, stopped: bool) 
     read = read_text([done], f"{count(done.records_in, 'record')} read")
     reporter.say(
         f"job '{result.job}': {how}: {read}, {done.records_out:,} written "
-        f"in {_batches(done.batches)} and {result.seconds:.1f} s{after_restarts(done.restarts)}"
+        f"in {_format_batches(done.batches)} and {result.seconds:.1f} s{describe_restarts(done.restarts)}"
     )
     if not stopped and not done.records_in and not done.files_in:
-        reporter.say(f"job '{result.job}': {_nothing_read(job, result)}")
+        reporter.say(f"job '{result.job}': {_explain_nothing_read(job, result)}")
 
 
-def _batches(number: int) -> str:
+def _format_batches(number: int) -> str:
     return f"{number:,} {'batch' if number == 1 else 'batches'}"
 
 
-def _nothing_read(job: Job, result: JobResult) -> str:
+def _explain_nothing_read(job: Job, result: JobResult) -> str:
     """Why a job has read nothing, and what to do."""
     again = "use another --checkpoint-dir to read them again"
     if not result.continued:
@@ -313,22 +313,22 @@ def _run_python(arguments: argparse.Namespace) -> int:
             raise SystemExit(0)  # the signal that ended the job ends the program
         return results[0]
 
-    if problem := _program(arguments, run_job):
+    if problem := _run_file(arguments, run_job):
         print(f"warning: {problem}", file=sys.stderr)
     return 0
 
 
-def _program(arguments: argparse.Namespace, run_job: Callable[[Job], Any]) -> Problem | None:
+def _run_file(arguments: argparse.Namespace, run_job: Callable[[Job], Any]) -> Problem | None:
     from penstock.cli.program import run_program
 
     if arguments.var:
         reason = "replaces ${KEY} in .sql and .yaml files only"
         raise DefinitionError((Problem(reason, where="--var", hint="a program can read os.environ"),))
-    return run_program(_existing(arguments.file), run_job)
+    return run_program(_check_exists(arguments.file), run_job)
 
 
 @contextmanager
-def _stopped_by_signals(received: list[int] | None = None) -> Iterator[list[int]]:
+def _collect_signals(received: list[int] | None = None) -> Iterator[list[int]]:
     """Collects SIGINT and SIGTERM in the list that it yields; they do not end the process."""
     received = [] if received is None else received
 
@@ -346,7 +346,7 @@ def _stopped_by_signals(received: list[int] | None = None) -> Iterator[list[int]
 
 
 @contextmanager
-def _without_tracebacks_of_py4j() -> Iterator[None]:
+def _hide_py4j_tracebacks() -> Iterator[None]:
     """Keeps the root logger from showing the tracebacks that py4j logs for every call after the JVM has ended. The
     error that ends the job says what has happened."""
 
@@ -363,18 +363,18 @@ def _without_tracebacks_of_py4j() -> Iterator[None]:
 # --- files ---------------------------------------------------------------------------------------------------
 
 
-def _jobs(arguments: argparse.Namespace) -> list[Job]:
+def _read_jobs(arguments: argparse.Namespace) -> list[Job]:
     """The jobs of a file. Prints its warnings. Raises DefinitionError with every problem of the file."""
     jobs: list[Job] = []
-    path = _existing(arguments.file)
+    path = _check_exists(arguments.file)
     suffix = path.suffix.lower()
     if suffix == ".py":
-        if problem := _program(arguments, jobs.append):
+        if problem := _run_file(arguments, jobs.append):
             raise DefinitionError((problem,))
         return jobs
     if suffix not in _SCRIPTS:
         raise DefinitionError((Problem("expected a .sql, .yaml or .py file", where=str(path)),))
-    variables, problems = pairs(arguments.var, "--var")
+    variables, problems = parse_pairs(arguments.var, "--var")
     if problems:
         raise DefinitionError(tuple(problems))
     try:
@@ -394,15 +394,15 @@ def _jobs(arguments: argparse.Namespace) -> list[Job]:
         from penstock.ingest import lower, parse_pipeline
 
         pipeline = parse_pipeline(text, file=path.name, variables=variables)
-        told: list[str] = []
-        jobs = [lower(pipeline, default_name=path.stem, warn=told.append)]
-        warnings = (*pipeline.warnings, *told)
+        notes: list[str] = []
+        jobs = [lower(pipeline, default_name=path.stem, warn=notes.append)]
+        warnings = (*pipeline.warnings, *notes)
     for warning in warnings:
         print(f"warning: {warning}", file=sys.stderr)
     return jobs
 
 
-def _existing(path: Path) -> Path:
+def _check_exists(path: Path) -> Path:
     if not path.is_file():
         raise DefinitionError((Problem("no such file", where=str(path), hint="check the path"),))
     return path

@@ -6,13 +6,13 @@ import argparse
 import sys
 
 from penstock.cli.checkpoints import add_job, open_checkpoint
-from penstock.cli.display import count, sentence
+from penstock.cli.display import count, describe_command
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Registers ``savepoint``."""
     text = "copy a job's committed state and positions to a directory, from which `penstock run --from` starts others"
-    parser = subparsers.add_parser("savepoint", help=text, description=sentence(text))
+    parser = subparsers.add_parser("savepoint", help=text, description=describe_command(text))
     add_job(parser)
     parser.add_argument("directory", metavar="DIR", help="a new directory or URI for the savepoint")
     parser.set_defaults(run=_run)

@@ -11,7 +11,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from penstock.cli.checkpoints import add_job, open_checkpoint
-from penstock.cli.display import event_time, sentence, size, span, table
+from penstock.cli.display import describe_command, format_event_time, format_size, format_span, format_table
 from penstock.clock import now_ms
 from penstock.errors import DefinitionError, Problem
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Registers ``state``."""
     text = "show what the steps of a job keep, or the rows of one step"
-    parser = subparsers.add_parser("state", help=text, description=sentence(text))
-    add_job(parser, also=", or that of a savepoint")
+    parser = subparsers.add_parser("state", help=text, description=describe_command(text))
+    add_job(parser, also=", or of a savepoint")
     parser.add_argument("--uid", metavar="UID", help="the step whose rows to show")
     parser.add_argument("--table", metavar="TABLE", help="which of its tables; by default the first")
     parser.add_argument("--limit", type=int, default=20, metavar="N", help="show at most N rows (default: 20)")
@@ -36,35 +36,35 @@ def _run(arguments: argparse.Namespace) -> int:
 
     found = job_state(open_checkpoint(arguments))
     if arguments.uid is None:
-        _overview(found, arguments.format)
+        _print_overview(found, arguments.format)
         return 0
     step = next((each for each in found.steps if each.uid == arguments.uid), None)
     if step is None:
-        raise _unknown("step", arguments.uid, "--uid", [each.uid for each in found.steps])
+        raise _unknown_name_error("step", arguments.uid, "--uid", [each.uid for each in found.steps])
     names = [each.name for each in step.tables]
     name = arguments.table or names[0]
     if name not in names:
-        raise _unknown("table", name, "--table", names)
+        raise _unknown_name_error("table", name, "--table", names)
     columns, rows = found.rows(step.uid, name)
-    _write(columns, islice(rows, max(0, arguments.limit)), arguments.format)
+    _print_rows(columns, islice(rows, max(0, arguments.limit)), arguments.format)
     return 0
 
 
-def _unknown(kind: str, name: str, where: str, known: Sequence[str]) -> DefinitionError:
+def _unknown_name_error(kind: str, name: str, where: str, known: Sequence[str]) -> DefinitionError:
     hint = f"there are {', '.join(map(repr, known))}" if known else "the job keeps no state"
     return DefinitionError((Problem(f"the state has no {kind} '{name}'", where=where, hint=hint),))
 
 
-def _overview(found: JobState, form: str) -> None:
+def _print_overview(found: JobState, form: str) -> None:
     titles = ("step", "table", "key", "keys", "rows", "bytes", "segments", "oldest", "watermark", "late rows")
     now = now_ms()
     if form != "table":
         figures = (
-            [step.uid, *_figures(step, number), step.time.reached, step.time.late]
+            [step.uid, *_measure(step, number), step.time.reached, step.time.late]
             for step in found.steps
             for number in range(len(step.tables))
         )
-        _write(titles, figures, form)
+        _print_rows(titles, figures, form)
         return
     print(f"job '{found.job}', after batch {found.batch}")
     if not found.steps:
@@ -73,43 +73,43 @@ def _overview(found: JobState, form: str) -> None:
     lines = []
     for step in found.steps:
         for number in range(len(step.tables)):
-            name, key, keys, rows, held, segments, oldest = _figures(step, number)
-            age = "" if oldest is None else f"{span(max(0, now - oldest))} ago"
-            line = (step.uid, name, key, f"{keys:,}", f"{rows:,}", size(held), str(segments), age)
-            lines.append((*line, *_times(step)))
+            name, key, keys, rows, held, segments, oldest = _measure(step, number)
+            age = "" if oldest is None else f"{format_span(max(0, now - oldest))} ago"
+            line = (step.uid, name, key, f"{keys:,}", f"{rows:,}", format_size(held), str(segments), age)
+            lines.append((*line, *_format_times(step)))
     timed = any(line[-2] for line in lines)
-    print(table(titles, lines) if timed else table(titles[:-2], [line[:-2] for line in lines]))
+    print(format_table(titles, lines) if timed else format_table(titles[:-2], [line[:-2] for line in lines]))
 
 
-def _times(step: StepState) -> tuple[str, str]:
+def _format_times(step: StepState) -> tuple[str, str]:
     reached = step.time.reached
-    return ("", "") if reached is None else (event_time(reached), f"{step.time.late:,}")
+    return ("", "") if reached is None else (format_event_time(reached), f"{step.time.late:,}")
 
 
-def _figures(step: StepState, number: int) -> tuple[str, str, int, int, int, int, int | None]:
+def _measure(step: StepState, number: int) -> tuple[str, str, int, int, int, int, int | None]:
     each = step.tables[number]
     held = each.size
     return each.name, ", ".join(each.key), each.keys, held.rows, held.bytes, held.segments, each.oldest_ms
 
 
-def _write(titles: Sequence[str], rows: Iterable[Sequence[Any]], form: str) -> None:
+def _print_rows(titles: Sequence[str], rows: Iterable[Sequence[Any]], form: str) -> None:
     if form == "table":
-        print(table(titles, [[_text(value) for value in row] for row in rows]))
+        print(format_table(titles, [[_to_text(value) for value in row] for row in rows]))
     elif form == "json":
         for row in rows:
             print(json.dumps(dict(zip(titles, map(_to_json, row), strict=True)), ensure_ascii=False))
     else:
         writer = csv.writer(sys.stdout, lineterminator="\n")
         writer.writerow(titles)
-        writer.writerows(_texts(rows))
+        writer.writerows(_to_texts(rows))
 
 
-def _texts(rows: Iterable[Sequence[Any]]) -> Iterator[list[str]]:
+def _to_texts(rows: Iterable[Sequence[Any]]) -> Iterator[list[str]]:
     for row in rows:
-        yield [_text(value) for value in row]
+        yield [_to_text(value) for value in row]
 
 
-def _text(value: Any) -> str:
+def _to_text(value: Any) -> str:
     plain = _to_json(value)
     if isinstance(plain, str):
         return plain
@@ -117,7 +117,7 @@ def _text(value: Any) -> str:
 
 
 def _to_json(value: Any) -> Any:
-    """The value as JSON has it; others as text."""
+    """The value if JSON has its type, else its text."""
     if value is None or isinstance(value, str | int | float | bool):
         return value
     if isinstance(value, bytes):

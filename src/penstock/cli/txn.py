@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from penstock.cli.client import add_client_options, client_config
-from penstock.cli.display import count, moment, sentence, span, table
+from penstock.cli.display import count, describe_command, format_moment, format_span, format_table
 from penstock.clock import now_ms
 from penstock.deadline import Deadline
 from penstock.delivery import Claim
@@ -25,12 +25,12 @@ from penstock.kafka.inspection import (
     abort_hanging,
     abort_transaction,
     age_ms,
-    blind_spot,
-    held_back,
+    explain_unlisted,
+    find_held_back,
+    find_transactions,
     is_open,
-    owners,
-    transactions,
-    without_leader,
+    list_leaderless,
+    read_owners,
 )
 from penstock.kafka.partitions import TopicPartition
 from penstock.kafka.progress import TOPIC
@@ -47,14 +47,14 @@ _CLOCK_MS = 5_000
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Registers ``txn list``, ``txn describe`` and ``txn abort``."""
     text = "open transactions of a cluster: look at them, abort them"
-    txn = subparsers.add_parser("txn", help=text, description=sentence(text))
+    txn = subparsers.add_parser("txn", help=text, description=describe_command(text))
     actions = txn.add_subparsers(title="actions", metavar="ACTION", required=True)
     for name, function, text in (
         ("list", _list, "show open transactions, and the partitions whose last stable offset they hold back"),
         ("describe", _describe, "show everything that is known about transactional ids"),
         ("abort", _abort, "abort open transactions; fences a process that still uses the id"),
     ):
-        parser = actions.add_parser(name, help=text, description=sentence(text))
+        parser = actions.add_parser(name, help=text, description=describe_command(text))
         if name != "list":
             parser.add_argument("ids", nargs="*", metavar="ID", help="a transactional id")
         parser.add_argument("--prefix", metavar="P", help="all transactional ids that start with P")
@@ -79,11 +79,11 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 @contextmanager
 def _connect(args: argparse.Namespace) -> Iterator[Session]:
     with closing(Session(client_config(args))) as session:
-        session.brokers(_patience(session))
+        session.brokers(_connect_deadline(session))
         yield session
 
 
-def _patience(session: Session) -> Deadline:
+def _connect_deadline(session: Session) -> Deadline:
     return session.deadline(min(_PATIENCE_MS, session.config.default_api_timeout_ms))
 
 
@@ -93,26 +93,26 @@ def _patience(session: Session) -> Deadline:
 def _list(args: argparse.Namespace) -> int:
     prefix = args.prefix or ""
     with _connect(args) as session:
-        shown = transactions(session, prefix, ended=args.all)
-        _warn_of_unseen(session, prefix, bool(shown))
-        known, people = _owners(session, shown, args)
+        shown = find_transactions(session, prefix, ended=args.all)
+        _warn_about_unseen(session, prefix, bool(shown))
+        known, people = _find_owners(session, shown, args)
         held = [
             each
-            for each in held_back(session)
+            for each in find_held_back(session)
             if not prefix or any(holder.transactional_id.startswith(prefix) for holder in each.holders)
         ]
-        lost = without_leader(session)
+        lost = list_leaderless(session)
         hanging = [each for each in held if any(holder.hanging for holder in each.holders)]
         # A transaction of an id that is not listed looks like a hanging one.
-        doubt = blind_spot(session) if hanging else ""
+        doubt = explain_unlisted(session) if hanging else ""
     if shown:
-        print(_table(shown, people))
+        print(_format_table(shown, people))
     else:
         which = f" of ids that start with '{prefix}'" if prefix else ""
         print("No transactions" + which if args.all else "No open transactions" + which)
     if held:
         print("\nRead_committed readers wait at the last stable offset of:")
-        print(table(_HELD_TITLES, _held_rows(held, doubt)))
+        print(format_table(_HELD_TITLES, _held_back_rows(held, doubt)))
         if hanging and not doubt:
             options = " ".join(f"--hanging {each.topic}-{each.partition}" for each in hanging)
             print(f"No coordinator will end the hanging transactions; this does: penstock txn abort {options}")
@@ -128,10 +128,10 @@ _TITLES = ("TRANSACTIONAL ID", "STATE", "AGE", "TIMEOUT", "PRODUCER", "EPOCH", "
 _HELD_TITLES = ("PARTITION", "FROM OFFSET", "RECORDS", "HELD BACK BY", "SINCE")
 
 
-def _warn_of_unseen(session: Session, prefix: str, any_seen: bool) -> None:
+def _warn_about_unseen(session: Session, prefix: str, any_seen: bool) -> None:
     """Warns when open transactions may be missing from a list. Raises KafkaError when no id is listed at all."""
-    unseen = blind_spot(session, prefix)
-    if unseen and not any_seen and not transactions(session, prefix, ended=True):
+    unseen = explain_unlisted(session, prefix)
+    if unseen and not any_seen and not find_transactions(session, prefix, ended=True):
         raise KafkaError(f"no transactional id is listed: {unseen}")
     if unseen:
         _warn(unseen)
@@ -139,21 +139,21 @@ def _warn_of_unseen(session: Session, prefix: str, any_seen: bool) -> None:
 
 def _warn_about_lost(lost: Sequence[TopicPartition]) -> None:
     if lost:
-        _warn(f"these partitions are left out, because they have no leader: {_partitions(lost)}")
+        _warn(f"these partitions are left out, because they have no leader: {_format_partitions(lost)}")
 
 
-def _table(shown: Iterable[TransactionDescription], people: Mapping[str, _Owner]) -> str:
-    return table(
+def _format_table(shown: Iterable[TransactionDescription], people: Mapping[str, _Owner]) -> str:
+    return format_table(
         _TITLES,
         [
             (
                 each.transactional_id,
                 each.state,
-                "-" if (age := age_ms(each)) is None else span(age),
-                span(each.timeout_ms),
+                "-" if (age := age_ms(each)) is None else format_span(age),
+                format_span(each.timeout_ms),
                 str(each.producer_id),
                 str(each.epoch),
-                _partitions(each.partitions) or "-",
+                _format_partitions(each.partitions) or "-",
                 people[each.transactional_id].short,
             )
             for each in shown
@@ -161,7 +161,7 @@ def _table(shown: Iterable[TransactionDescription], people: Mapping[str, _Owner]
     )
 
 
-def _held_rows(held: Iterable[HeldBack], doubt: str) -> Iterator[Sequence[str]]:
+def _held_back_rows(held: Iterable[HeldBack], doubt: str) -> Iterator[Sequence[str]]:
     """A row for each open transaction in each partition. The first one holds readers back, the others will do so when
     it has ended."""
     for each in held:
@@ -173,14 +173,14 @@ def _held_rows(held: Iterable[HeldBack], doubt: str) -> Iterator[Sequence[str]]:
             start = each.last_stable_offset if holder is each.holders[0] else holder.start_offset
             offset, records = ("-", "-") if start < 0 else (str(start), str(each.high_watermark - start))
             if holder.transaction:
-                since = moment(holder.transaction.started_ms)
+                since = format_moment(holder.transaction.started_ms)
             else:
-                since = f"last record of {moment(holder.last_timestamp)}"
-            yield partition, offset, records, _who(holder, doubt), since
+                since = f"last record of {format_moment(holder.last_timestamp)}"
+            yield partition, offset, records, _describe_holder(holder, doubt), since
             partition = ""
 
 
-def _who(holder: Holder, doubt: str) -> str:
+def _describe_holder(holder: Holder, doubt: str) -> str:
     if not holder.hanging:
         return holder.transactional_id
     producer = f"producer {holder.producer_id}, epoch {holder.epoch}"
@@ -197,24 +197,24 @@ def _who(holder: Holder, doubt: str) -> str:
 def _describe(args: argparse.Namespace) -> int:
     with _connect(args) as session:
         chosen = _find_transactions(session, args, ended=True)
-        known, people = _owners(session, chosen, args)
-        held = held_back(session)
-        _warn_about_lost(without_leader(session))
+        known, people = _find_owners(session, chosen, args)
+        held = find_held_back(session)
+        _warn_about_lost(list_leaderless(session))
         for number, each in enumerate(chosen):
             if number:
                 print()
             print(each.transactional_id)
             node = session.coordinator(TRANSACTION, each.transactional_id, session.deadline())
-            progress = known.progress_of(each.transactional_id).progress
+            progress = known.find_progress(each.transactional_id).progress
             for title, text in (
                 ("state", each.state),
                 ("producer", f"id {each.producer_id}, epoch {each.epoch}"),
                 ("coordinator", f"node {node}, {session.address(node)}"),
-                *_times(each),
-                ("partitions", _partitions(each.partitions) or "none"),
+                *_describe_times(each),
+                ("partitions", _format_partitions(each.partitions) or "none"),
                 ("owner", people[each.transactional_id].long),
                 ("last progress", known.unknown or str(progress or f"none in topic '{args.progress_topic}'")),
-                *(("holds back", text) for text in _holds_back(each, held)),
+                *(("holds back", text) for text in _describe_held_back(each, held)),
             ):
                 print(f"  {title:<14}{text}")
     if not chosen:
@@ -222,15 +222,15 @@ def _describe(args: argparse.Namespace) -> int:
     return 0
 
 
-def _times(seen: TransactionDescription) -> Iterator[tuple[str, str]]:
-    timeout, age = span(seen.timeout_ms), age_ms(seen)
+def _describe_times(seen: TransactionDescription) -> Iterator[tuple[str, str]]:
+    timeout, age = format_span(seen.timeout_ms), age_ms(seen)
     if age is not None:
-        yield "open since", f"{moment(seen.started_ms)}, {span(age)} ago"
-        timeout += f": left open, it is aborted at {moment(seen.started_ms + seen.timeout_ms)}"
+        yield "open since", f"{format_moment(seen.started_ms)}, {format_span(age)} ago"
+        timeout += f": left open, it is aborted at {format_moment(seen.started_ms + seen.timeout_ms)}"
     yield "timeout", timeout
 
 
-def _holds_back(seen: TransactionDescription, held: Iterable[HeldBack]) -> Iterator[str]:
+def _describe_held_back(seen: TransactionDescription, held: Iterable[HeldBack]) -> Iterator[str]:
     for each in held:
         partition = f"{each.topic} {each.partition} from offset"
         for holder in each.holders:
@@ -257,10 +257,10 @@ def _abort(args: argparse.Namespace) -> int:
 
 def _abort_ids(session: Session, args: argparse.Namespace) -> int:
     chosen = _find_transactions(session, args, ended=False)
-    _, people = _owners(session, chosen, args)
+    _, people = _find_owners(session, chosen, args)
     doomed = [each for each in chosen if args.force or not people[each.transactional_id].obstacle]
     if chosen:
-        print(_table(chosen, people))
+        print(_format_table(chosen, people))
     elif args.prefix:
         print(f"No open transactions of ids that start with '{args.prefix}'")
     failed = len(doomed) < len(chosen)
@@ -272,7 +272,7 @@ def _abort_ids(session: Session, args: argparse.Namespace) -> int:
     print(
         "Aborting takes an id over: whoever still uses it is fenced and ends with an error. What its transaction wrote"
     )
-    print("is not published; a penstock query does the batch again when it is next started.")
+    print("is not published; a penstock query runs the batch again when it is next started.")
     if not _ask(args, f"Abort {count(len(doomed), 'transaction')}?"):
         return 1
     for each in doomed:
@@ -291,22 +291,24 @@ def _abort_hanging(session: Session, args: argparse.Namespace) -> int:
     if args.ids or args.prefix:
         hint = "abort transactional ids in a separate command"
         raise OptionsError((Problem("cannot be combined with ids or --prefix", where="--hanging", hint=hint),))
-    tps = [_partition(each) for each in args.hanging]
-    doubt = blind_spot(session)
+    tps = [_parse_partition(each) for each in args.hanging]
+    doubt = explain_unlisted(session)
     if doubt and not args.force:
         raise KafkaError(
             f"hanging transactions look like those of ids that are not listed: {doubt}; --force aborts them "
             "nevertheless"
         )
-    found = [each for each in held_back(session, {topic for topic, _ in tps}) if (each.topic, each.partition) in tps]
+    found = [
+        each for each in find_held_back(session, {topic for topic, _ in tps}) if (each.topic, each.partition) in tps
+    ]
     doomed = [(each, holder) for each in found for holder in each.holders if holder.hanging]
     hanging = {(each.topic, each.partition) for each, _ in doomed}
     for topic, partition in tps:
         if (topic, partition) not in hanging:
-            print(f"Nothing hangs in topic '{topic}', partition {partition}")
+            print(f"No hanging transactions in topic '{topic}', partition {partition}")
     if not doomed:
         return 0
-    print(table(_HELD_TITLES, _held_rows(found, doubt)))
+    print(format_table(_HELD_TITLES, _held_back_rows(found, doubt)))
     print("The brokers end the hanging transactions in these partitions, without any coordinator.")
     if not _ask(args, f"Abort {count(len(doomed), 'hanging transaction')}?"):
         return 1
@@ -317,7 +319,7 @@ def _abort_hanging(session: Session, args: argparse.Namespace) -> int:
     return 0
 
 
-def _partition(text: str) -> TopicPartition:
+def _parse_partition(text: str) -> TopicPartition:
     topic, dash, partition = text.rpartition("-")
     if not dash or not topic or not partition.isdecimal():
         raise OptionsError((Problem("expected a topic, a dash and a partition's number", text, where="--hanging"),))
@@ -352,8 +354,8 @@ def _find_transactions(session: Session, args: argparse.Namespace, *, ended: boo
         hint = "penstock txn list shows them"
         raise OptionsError((Problem("name transactional ids, or give --prefix P, and not both", hint=hint),))
     if args.prefix is not None:
-        found = transactions(session, args.prefix, ended=ended)
-        _warn_of_unseen(session, args.prefix, bool(found))
+        found = find_transactions(session, args.prefix, ended=ended)
+        _warn_about_unseen(session, args.prefix, bool(found))
         return found
     found = []
     for name in dict.fromkeys(args.ids):
@@ -379,16 +381,18 @@ class _Owner:
     obstacle: str
 
 
-def _owners(
+def _find_owners(
     session: Session, chosen: Iterable[TransactionDescription], args: argparse.Namespace
 ) -> tuple[Owners, dict[str, _Owner]]:
     """What the progress topic says about transactional ids, and the owner of each."""
     ids = [each.transactional_id for each in chosen]
-    known = owners(session, ids, args.progress_topic, deadline=_patience(session))
-    return known, {each: _owner(known.progress_of(each).latest_claim, known, args.progress_topic) for each in ids}
+    known = read_owners(session, ids, args.progress_topic, deadline=_connect_deadline(session))
+    return known, {
+        each: _find_owner(known.find_progress(each).latest_claim, known, args.progress_topic) for each in ids
+    }
 
 
-def _owner(claim: Claim | None, known: Owners, progress_topic: str) -> _Owner:
+def _find_owner(claim: Claim | None, known: Owners, progress_topic: str) -> _Owner:
     unless = "make sure that it does not run, then abort with --force"
     if claim is None:
         reason = known.unknown or f"no claim in topic '{progress_topic}'"
@@ -398,13 +402,13 @@ def _owner(claim: Claim | None, known: Owners, progress_topic: str) -> _Owner:
     if claim.host != socket.gethostname():
         obstacle = f"its owner may run on another host: {claim}; {unless}"
         return _Owner(short, f"{claim}; only that host can tell whether it runs", obstacle)
-    if _runs(claim):
+    if _is_running(claim):
         obstacle = f"its owner runs: {claim}; stop that, or fence it with --force"
         return _Owner(f"{short}, runs", f"{claim}, which runs", obstacle)
     return _Owner(f"{short}, gone", f"{claim}, which has ended", "")
 
 
-def _runs(claim: Claim) -> bool:
+def _is_running(claim: Claim) -> bool:
     """Whether the process that wrote a claim on this host still runs. Another process may have its number now."""
     process = Identity.from_pid(claim.pid)
     if process is None:
@@ -419,7 +423,7 @@ def _runs(claim: Claim) -> bool:
 # --- text ------------------------------------------------------------------------------------------------------
 
 
-def _partitions(tps: Iterable[TopicPartition]) -> str:
+def _format_partitions(tps: Iterable[TopicPartition]) -> str:
     """``orders 0-3, 5; audit 0``"""
     texts = []
     for topic, members in groupby(sorted(tps), lambda each: each[0]):

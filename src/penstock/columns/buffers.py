@@ -22,7 +22,7 @@ LARGEST = 2**31 - 1
 _EMPTY = np.zeros(0, np.uint8)
 
 
-def bits_of(buffer: pa.Buffer | None, offset: int, length: int) -> npt.NDArray[np.uint8]:
+def unpack_bits(buffer: pa.Buffer | None, offset: int, length: int) -> npt.NDArray[np.uint8]:
     """``length`` bits from bit ``offset`` on, one byte per bit; all ones without a buffer."""
     if buffer is None:
         return np.ones(length, np.uint8)
@@ -33,7 +33,7 @@ def bits_of(buffer: pa.Buffer | None, offset: int, length: int) -> npt.NDArray[n
 
 def validity(array: pa.Array) -> npt.NDArray[np.uint8]:
     """One byte per value: 1, or 0 for null."""
-    return bits_of(array.buffers()[0] if array.null_count else None, array.offset, len(array))
+    return unpack_bits(array.buffers()[0] if array.null_count else None, array.offset, len(array))
 
 
 def binary_parts(array: pa.Array) -> tuple[Bytes, npt.NDArray[np.int64]]:
@@ -73,7 +73,7 @@ def check_size(size: int, format: str) -> None:
         raise RecordError("the messages of one batch exceed 2 GiB", format=format, hint="use smaller batches")
 
 
-def messages_of(data: Bytes, offsets: npt.NDArray[np.int64], format: str) -> pa.BinaryArray:
+def slice_messages(data: Bytes, offsets: npt.NDArray[np.int64], format: str) -> pa.BinaryArray:
     """A column of the messages in ``data`` between the first and the last of ``offsets``.
 
     Raises RecordError, which names ``format``, if they exceed the size of a column.
@@ -92,7 +92,7 @@ def binary_array(pieces: Sequence[Buffer]) -> pa.BinaryArray:
     return pa.Array.from_buffers(pa.binary(), len(pieces), buffers)
 
 
-def batch_of(columns: list[pa.Array], schema: pa.Schema, rows: int) -> pa.RecordBatch:
+def build_batch(columns: list[pa.Array], schema: pa.Schema, rows: int) -> pa.RecordBatch:
     """A batch of these columns. It has ``rows`` rows even without columns, because a table may have only metadata."""
     if columns:
         return pa.RecordBatch.from_arrays(columns, schema=schema)
@@ -126,7 +126,7 @@ def decimal_pairs(column: pa.Array) -> npt.NDArray[np.int64]:
 def words(code: int, column: pa.Array) -> npt.NDArray[np.int64]:
     """64 bits per value of a fixed-width column other than a decimal; a FLOAT is its own 32 bits."""
     if code == type_roots.BOOLEAN:
-        return bits_of(column.buffers()[1], column.offset, len(column)).astype(np.int64)
+        return unpack_bits(column.buffers()[1], column.offset, len(column)).astype(np.int64)
     return fixed_values(column, _WIDTHS.get(code, np.int64)).astype(np.int64, copy=False)
 
 

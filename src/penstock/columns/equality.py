@@ -88,15 +88,15 @@ def byte_parts(column: pa.Array) -> tuple[npt.NDArray[np.uint8], npt.NDArray[Any
         offsets = (column.offset + np.arange(len(column) + 1)) * kind.byte_width
         data = column.buffers()[1]
     elif pa.types.is_large_binary(kind) or pa.types.is_large_string(kind):
-        offsets, data = _offsets(column, np.int64), column.buffers()[2]
+        offsets, data = _read_offsets(column, np.int64), column.buffers()[2]
     elif pa.types.is_binary(kind) or pa.types.is_string(kind):
-        offsets, data = _offsets(column, np.int32), column.buffers()[2]
+        offsets, data = _read_offsets(column, np.int32), column.buffers()[2]
     else:
         return None
     return (np.zeros(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)), offsets
 
 
-def _offsets(column: pa.Array, width: Any) -> npt.NDArray[Any]:
+def _read_offsets(column: pa.Array, width: Any) -> npt.NDArray[Any]:
     if len(column) == 0:
         return np.zeros(1, width)
     return np.frombuffer(column.buffers()[1], width)[column.offset : column.offset + len(column) + 1]
@@ -106,10 +106,10 @@ def booleans(column: pa.Array, rows: RowIndices) -> Flags:
     """The values of a column of booleans at ``rows``."""
     if len(rows) == 0:
         return np.zeros(0, np.bool_)
-    return _bits(column.buffers()[1], column.offset + rows)
+    return _unpack_bits(column.buffers()[1], column.offset + rows)
 
 
-def _bits(buffer: pa.Buffer, rows: RowIndices) -> Flags:
+def _unpack_bits(buffer: pa.Buffer, rows: RowIndices) -> Flags:
     found = np.frombuffer(buffer, np.uint8)[rows >> 3] >> (rows & 7).astype(np.uint8) & 1
     return np.asarray(found, np.bool_)
 
@@ -127,24 +127,24 @@ def list_parts(column: pa.Array) -> tuple[npt.NDArray[np.int64], tuple[pa.Array,
     else:
         return None
     width = np.int64 if pa.types.is_large_list(kind) else np.int32
-    return _offsets(column, width).astype(np.int64), entries
+    return _read_offsets(column, width).astype(np.int64), entries
 
 
-def unsupported(kind: pa.DataType) -> TypeError:
+def unsupported_error(kind: pa.DataType) -> TypeError:
     return TypeError(f"a column of type {kind} cannot be part of a key; cast it to a type that columns of tables have")
 
 
 def same_rows(left: Sequence[Column], left_rows: RowIndices, right: Sequence[Column], right_rows: RowIndices) -> Flags:
-    """For each pair of rows, whether all columns of ``left`` and ``right`` are equal. The types are those of the same
-    columns: only dictionaries and widths of offsets may differ."""
+    """For each pair of rows, whether all columns of ``left`` and ``right`` are equal. Columns that are compared have
+    the same type, except for dictionaries and widths of offsets."""
     same = np.ones(len(left_rows), np.bool_)
     if len(left_rows):
         for one, other in zip(left, right, strict=True):
-            same &= _same(plain(one), left_rows, plain(other), right_rows)
+            same &= _compare(plain(one), left_rows, plain(other), right_rows)
     return same
 
 
-def _same(left: pa.Array, left_rows: RowIndices, right: pa.Array, right_rows: RowIndices) -> Flags:
+def _compare(left: pa.Array, left_rows: RowIndices, right: pa.Array, right_rows: RowIndices) -> Flags:
     if pa.types.is_null(left.type):
         return np.ones(len(left_rows), np.bool_)
     same = _same_values(left, left_rows, right, right_rows)
@@ -157,7 +157,7 @@ def _same(left: pa.Array, left_rows: RowIndices, right: pa.Array, right_rows: Ro
 def _valid_at(column: pa.Array, rows: RowIndices) -> Flags:
     if column.null_count == 0:
         return np.ones(len(rows), np.bool_)
-    return _bits(column.buffers()[0], column.offset + rows)
+    return _unpack_bits(column.buffers()[0], column.offset + rows)
 
 
 def _same_values(left: pa.Array, left_rows: RowIndices, right: pa.Array, right_rows: RowIndices) -> Flags:
@@ -181,7 +181,7 @@ def _same_values(left: pa.Array, left_rows: RowIndices, right: pa.Array, right_r
         return same_rows([left.field(i) for i in children], left_rows, [right.field(i) for i in children], right_rows)
     if (lists := list_parts(left)) and (other_lists := list_parts(right)):
         return _same_lists(*lists, left_rows, *other_lists, right_rows)
-    raise unsupported(left.type)
+    raise unsupported_error(left.type)
 
 
 def _same_lists(

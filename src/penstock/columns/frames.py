@@ -43,7 +43,7 @@ def _add_different(
 
 @compiled
 def _find_least(out: Vector, order: Vector, counted: Vector, starts: Vector, ends: Vector, waiting: Vector) -> None:
-    # Those that wait are in ascending order: the first is the least of the frame.
+    # The waiting values are in ascending order: the first is the least of the frame.
     head, tail, filled = 0, 0, 0
     for row in range(len(starts)):
         if filled < starts[row]:
@@ -68,7 +68,7 @@ def _find_appearances(out: Vector, previous: Vector, starts: Vector, places: Vec
             out[row] = out[before] if before >= starts[row] else places[row]
 
 
-def frame_sums(values: npt.NDArray[Any], starts: Positions, ends: Positions) -> npt.NDArray[Any]:
+def sum_frames(values: npt.NDArray[Any], starts: Positions, ends: Positions) -> npt.NDArray[Any]:
     """The sums of the values of frames. Whole numbers wrap; others are added one after the other, from the start."""
     if values.dtype.kind == "f":
         out = np.zeros(len(starts), values.dtype)
@@ -81,28 +81,28 @@ def frame_sums(values: npt.NDArray[Any], starts: Positions, ends: Positions) -> 
     return before[ends] - before[starts]
 
 
-def different_sums(
+def sum_distinct(
     values: npt.NDArray[Any], counted: npt.NDArray[np.bool_], previous: Positions, starts: Positions, ends: Positions
 ) -> npt.NDArray[Any]:
-    """The same of values that are ``counted``, of which those at the position ``previous`` are equal, counted and the
-    last such before: each of several equal ones counts once."""
+    """The sums of the distinct ``counted`` values of frames. ``previous`` is the position of the last equal counted
+    value before each value."""
     out = np.zeros(len(starts), values.dtype)
     _add_different(out, values, counted, previous, starts, ends)
     return out
 
 
-def appearances(known: Positions, previous: Positions, starts: Positions, places: Positions) -> Positions:
-    """Where the value of each row appeared: at the place of the row, or where the one at the position ``previous`` did,
-    which is equal, if that is in its frame. Where it is ``known`` it is at least 0."""
+def find_appearances(known: Positions, previous: Positions, starts: Positions, places: Positions) -> Positions:
+    """The place where the value of each row first appeared in its frame: ``known`` if that is not negative; the place
+    of the equal value at ``previous``, if that is in the frame; else the place of the row."""
     out = known.copy()
     _find_appearances(out, previous, starts, places)
     return out
 
 
-def frame_least(
+def find_least_in_frames(
     order: npt.NDArray[np.int64], counted: npt.NDArray[np.bool_], starts: Positions, ends: Positions
 ) -> Positions:
-    """The position of the least of the values of frames that are ``counted``; -1 without any."""
+    """The position of the least ``counted`` value of each frame; -1 without any."""
     out = np.full(len(starts), -1, np.int64)
     _find_least(out, order, counted, starts, ends, np.empty(len(order), np.int64))
     return out

@@ -20,7 +20,7 @@ START = np.uint64(0x51ED270B9F3A68CD)
 
 
 @inlined
-def _mixed(word: Word) -> Word:
+def _mix_bits(word: Word) -> Word:
     """A bijection of 64 bits in which each bit of the result depends on all bits of ``word``: the last steps of
     SplitMix64."""
     word = (word ^ (word >> np.uint64(30))) * _LEFT
@@ -29,16 +29,16 @@ def _mixed(word: Word) -> Word:
 
 
 @inlined
-def _folded(state: Word, word: Word) -> Word:
+def _fold_word(state: Word, word: Word) -> Word:
     """``state`` after one more word; for one state, different words give different results."""
-    return _mixed(((state << np.uint64(29)) | (state >> np.uint64(35))) * _STEP ^ word)
+    return _mix_bits(((state << np.uint64(29)) | (state >> np.uint64(35))) * _STEP ^ word)
 
 
 @compiled
 def fold_words(states: Vector, words: Vector) -> None:
     """Add one word to each of ``states``."""
     for row in range(len(states)):
-        states[row] = _folded(states[row], words[row])
+        states[row] = _fold_word(states[row], words[row])
 
 
 @compiled
@@ -46,16 +46,16 @@ def add_words(sums: Vector, seed: Word, words: Vector) -> None:
     """Mix one word with ``seed`` and add it to each of ``sums``, unless it is the hash of NULL."""
     for row in range(len(sums)):
         if words[row] != NULL_WORD:
-            sums[row] += _folded(seed, words[row])
+            sums[row] += _fold_word(seed, words[row])
 
 
 @compiled
 def fold_lists(offsets: Vector, words: Vector, out: Vector) -> None:
     """A word per list from the words of its elements, which are between its offsets."""
     for row in range(len(out)):
-        state = _folded(LIST_WORD, np.uint64(offsets[row + 1] - offsets[row]))
+        state = _fold_word(LIST_WORD, np.uint64(offsets[row + 1] - offsets[row]))
         for at in range(offsets[row], offsets[row + 1]):
-            state = _folded(state, words[at])
+            state = _fold_word(state, words[at])
         out[row] = state
 
 
@@ -64,7 +64,7 @@ def fold_bytes(data: Vector, offsets: Vector, out: Vector) -> None:
     """A word per string of bytes: its size, then eight bytes at a time, the last ones filled up with zeros."""
     for row in range(len(out)):
         at, end = np.int64(offsets[row]), np.int64(offsets[row + 1])
-        state = _mixed(_SEED + np.uint64(end - at))
+        state = _mix_bits(_SEED + np.uint64(end - at))
         while end - at >= 8:
             state = (state ^ eight_bytes(data, at)) * _STEP
             state ^= state >> np.uint64(32)
@@ -74,7 +74,7 @@ def fold_bytes(data: Vector, offsets: Vector, out: Vector) -> None:
             for pos in range(end - 1, at - 1, -1):
                 tail = tail << np.uint64(8) | np.uint64(data[pos])
             state = (state ^ tail) * _STEP
-        out[row] = _mixed(state)
+        out[row] = _mix_bits(state)
 
 
 @compiled
@@ -123,7 +123,7 @@ def sort_rows(hashes: Vector, order: Vector, begins: Vector) -> None:
 
 @compiled
 def _spread(ordered: Vector, order: Vector, start: int, end: int) -> Vector:
-    """Move the rows from ``start`` up to ``end`` into buckets, stably. Returns the ends of the buckets."""
+    """Move the rows from ``start`` to ``end`` (exclusive) into buckets, stably. Returns the ends of the buckets."""
     low, high = ordered[start], ordered[start]
     for at in range(start, end):
         low, high = min(low, ordered[at]), max(high, ordered[at])
@@ -147,8 +147,8 @@ def _spread(ordered: Vector, order: Vector, start: int, end: int) -> Vector:
 
 @compiled
 def _sort_many(ordered: Vector, order: Vector, start: int, end: int) -> None:
-    """Sort the rows from ``start`` up to ``end``: those of one hash, or of hashes in small parts of the range, as one
-    key with many values has."""
+    """Sort the rows from ``start`` to ``end`` (exclusive), which have one hash, or hashes in small parts of the range,
+    as one key with many values has."""
     same = True
     for at in range(start + 1, end):
         same = same and ordered[at] == ordered[start]
@@ -234,8 +234,8 @@ def index_buckets(hashes: Vector, low: Word, shift: Word, firsts: Vector) -> int
 
 
 @inlined
-def _filter_of(key: Word, bucket: Word, filters: int, spread: Word) -> Word:
-    """The filter of a hash: that of its bucket, or, to ``spread`` them, of its middle bits."""
+def _choose_filter(key: Word, bucket: Word, filters: int, spread: Word) -> Word:
+    """The filter of a hash: its bucket's or, to ``spread`` hashes, the one of its middle bits."""
     if spread:
         return np.int64(((key * _STEP) >> np.uint64(32)) * np.uint64(filters) >> np.uint64(32))
     return np.int64(bucket)
@@ -245,7 +245,7 @@ def _filter_of(key: Word, bucket: Word, filters: int, spread: Word) -> Word:
 def index_filters(hashes: Vector, low: Word, shift: Word, spread: Word, filters: Vector) -> None:
     """Set the bits of the hashes in their filters."""
     for row in range(len(hashes)):
-        own = _filter_of(hashes[row], (hashes[row] - low) >> shift, len(filters), spread)
+        own = _choose_filter(hashes[row], (hashes[row] - low) >> shift, len(filters), spread)
         filters[own] |= _filter_bits(hashes[row])
 
 
@@ -272,7 +272,7 @@ def find_hashes(
         if key < low or bucket >= most:
             continue
         bits = _filter_bits(key)
-        if filters[_filter_of(key, bucket, len(filters), spread)] & bits != bits:
+        if filters[_choose_filter(key, bucket, len(filters), spread)] & bits != bits:
             continue
         own: Word = np.int64(bucket)
         start = _first_not_below(hashes, key, np.int64(firsts[own]), np.int64(firsts[own + 1]))
@@ -326,7 +326,7 @@ def _first_above(hashes: Vector, key: Word, start: int, end: int) -> int:
 
 
 @compiled
-def count_found(known: Vector, found: Vector, asked: Vector, weights: Vector) -> int:
+def sum_found_weights(known: Vector, found: Vector, asked: Vector, weights: Vector) -> int:
     """The sum of the ``weights`` of those hashes ``asked`` that are among the ``known`` ones and were found; both are
     ascending."""
     at, total = 0, 0

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.columns.buffers import batch_of
+from penstock.columns.buffers import build_batch
 from penstock.columns.equality import (
     Column,
     Flags,
@@ -27,7 +27,7 @@ from penstock.columns.equality import (
     list_parts,
     plain,
     same_rows,
-    unsupported,
+    unsupported_error,
     wide_values,
 )
 from penstock.columns.hash_loops import (
@@ -56,7 +56,7 @@ def key_hashes(columns: Sequence[Column], rows: int | None = None) -> Hashes:
         return np.full(0 if rows is None else rows, START)
     states = np.full(len(columns[0]), START)
     for column in columns:
-        fold_words(states, _words(column))
+        fold_words(states, _to_words(column))
     return states
 
 
@@ -66,11 +66,11 @@ def row_hashes(rows: pa.RecordBatch, names: Sequence[str]) -> Hashes:
     sums = np.full(len(rows), START)
     for column, name in zip(rows.columns, names, strict=True):
         digest = hashlib.blake2b(name.encode(), digest_size=8).digest()
-        add_words(sums, np.uint64(int.from_bytes(digest, "little")), _words(column))
+        add_words(sums, np.uint64(int.from_bytes(digest, "little")), _to_words(column))
     return sums
 
 
-def _words(column: Column) -> Hashes:
+def _to_words(column: Column) -> Hashes:
     """64 bits per value."""
     array = plain(column)
     valid = is_valid(array)
@@ -96,14 +96,14 @@ def _words_of_values(array: pa.Array) -> Hashes:
         fold_bytes(*parts, out)
     elif pa.types.is_struct(array.type):
         for child in range(array.type.num_fields):
-            fold_words(out, _words(array.field(child)))
+            fold_words(out, _to_words(array.field(child)))
     elif (lists := list_parts(array)) is not None:
         offsets, elements = lists
         first, last = int(offsets[0]), int(offsets[-1])
         each = [element.slice(first, last - first) for element in elements]
         fold_lists(offsets - first, key_hashes(each), out)
     else:
-        raise unsupported(array.type)
+        raise unsupported_error(array.type)
     return out
 
 
@@ -142,7 +142,7 @@ class Groups:
     keys: pa.RecordBatch
     #: The group of each input row.
     index: RowIndices
-    #: The input rows by group, and within a group as they came.
+    #: The input rows by group, and within a group in their original order.
     order: RowIndices
     #: Where each group begins in ``order``.
     starts: RowIndices
@@ -153,7 +153,7 @@ class Groups:
     @classmethod
     def by_key(cls, hashes: Hashes, keys: pa.RecordBatch) -> Groups:
         """The groups of rows with these hashes and keys; equal keys must have equal hashes."""
-        order, begins = runs_of(hashes, None, keys.columns)
+        order, begins = sort_into_runs(hashes, None, keys.columns)
         starts = np.flatnonzero(begins)
         index = np.empty(len(order), np.int64)
         index[order] = np.cumsum(begins) - 1
@@ -161,9 +161,9 @@ class Groups:
         return cls(hashes[firsts], take_rows(keys, firsts), index, order, starts)
 
 
-def runs_of(hashes: Hashes, second: Hashes | None, columns: Sequence[pa.Array]) -> tuple[RowIndices, Flags]:
+def sort_into_runs(hashes: Hashes, second: Hashes | None, columns: Sequence[pa.Array]) -> tuple[RowIndices, Flags]:
     """The rows by hash, and by a ``second`` one if there is one, such that rows with equal ``columns`` are neighbours,
-    as they came; and whether each row differs from the one before. Equal columns must have equal hashes."""
+    in their original order; and whether each row differs from the one before. Equal columns must have equal hashes."""
     order, begins = np.empty(len(hashes), np.int64), np.empty(len(hashes), np.bool_)
     sort_rows(hashes, order, begins)
     if second is not None:
@@ -204,5 +204,5 @@ def _separate_collisions(
 def take_rows(rows: pa.RecordBatch, indices: RowIndices) -> pa.RecordBatch:
     """These rows of a batch, which may have no columns."""
     if not rows.num_columns:
-        return batch_of([], rows.schema, len(indices))
+        return build_batch([], rows.schema, len(indices))
     return rows.take(pa.array(indices))

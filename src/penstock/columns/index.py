@@ -65,8 +65,8 @@ class HashIndex:
     def find(
         self, hashes: npt.NDArray[np.uint64], asked: npt.NDArray[np.uint64], which: RowIndices
     ) -> tuple[RowIndices, RowIndices, RowIndices]:
-        """Those of ``which`` for which ``asked[which]`` is among ``hashes``, and their rows there: from the second
-        result until the third (exclusive)."""
+        """The entries of ``which`` for which ``asked[which]`` is among ``hashes``, and their rows there: from the
+        second result until the third (exclusive)."""
         found, starts, ends = (np.empty(len(which), np.int64) for _ in range(3))
         index = self.low, self.shift, self.spread, self.filters, self.firsts
         count = find_hashes(hashes, *index, asked, which, found, starts, ends)

@@ -38,5 +38,5 @@ def narrow(rows: pa.RecordBatch, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         yield from narrow(rows.slice(half), schema)
         return
     fields = [each if (at := schema.get_field_index(each.name)) < 0 else schema.field(at) for each in rows.schema]
-    # Offsets of a part begin far behind the first one: they are made anew.
+    # Offsets of a part begin far behind the first one: they are made again.
     yield rows.take(pa.array(np.arange(len(rows)))).cast(pa.schema(fields))

@@ -18,8 +18,8 @@ import pyarrow as pa
 from penstock.columns.buffers import (
     LARGEST,
     Gather,
-    batch_of,
     binary_parts,
+    build_batch,
     cast,
     decimal_pairs,
     fixed_column,
@@ -32,7 +32,7 @@ from penstock.columns.buffers import (
 from penstock.errors import RecordError
 from penstock.loops import type_roots
 from penstock.loops.strings import gather_strings
-from penstock.loops.type_roots import nested_root, root_of
+from penstock.loops.type_roots import describe_root, nested_root
 from penstock.types import ArrayType, DataType, MapType, RowType, arrow_schema, arrow_type
 
 #: The columns of ``nodes``, whose row ``n`` describes node ``n``: its type root; the words of a value; the start of its
@@ -81,21 +81,21 @@ class Shape:
     @cached_property
     def digits(self) -> npt.NDArray[np.int64]:
         """Precision and scale of each column."""
-        return np.array([root_of(field.type)[1:] for field in self.row.fields], np.int64).reshape(-1, 2)
+        return np.array([describe_root(field.type)[1:] for field in self.row.fields], np.int64).reshape(-1, 2)
 
     @cached_property
     def padding(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """The nodes that get a null along with node ``n``: ``padded[starts[n]:starts[n + 1]]``."""
-        found = [list(self._padded(index)) for index in range(len(self.nodes))]
+        found = [list(self._find_padded_nodes(index)) for index in range(len(self.nodes))]
         starts = np.zeros(len(found) + 1, np.int64)
         starts[1:] = np.cumsum([len(each) for each in found])
         return np.array([node for each in found for node in each], np.int64), starts
 
-    def _padded(self, index: int) -> Iterator[int]:
+    def _find_padded_nodes(self, index: int) -> Iterator[int]:
         yield index
         if self.nodes[index].root == type_roots.ROW:
             for child in self.nodes[index].children:
-                yield from self._padded(child)
+                yield from self._find_padded_nodes(child)
 
 
 def _add(nodes: list[ColumnNode], name: str, data_type: DataType, repeated: bool) -> int:
@@ -114,7 +114,7 @@ def _add(nodes: list[ColumnNode], name: str, data_type: DataType, repeated: bool
     return index
 
 
-def _table(shape: Shape, capacities: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+def _build_table(shape: Shape, capacities: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     table = np.zeros((len(shape.nodes), 5), np.int64)
     table[:, ROOT] = [node.root for node in shape.nodes]
     table[:, WIDTH] = [_WIDTHS.get(node.root, 1) for node in shape.nodes]
@@ -146,7 +146,7 @@ class NestedColumns:
         self._allocate(np.array(room, np.int64))
 
     def _allocate(self, capacities: npt.NDArray[np.int64]) -> None:
-        self.nodes = _table(self.shape, capacities)
+        self.nodes = _build_table(self.shape, capacities)
         self.words = np.empty(int((self.nodes[:, CAPACITY] * self.nodes[:, WIDTH]).sum()), np.int64)
         self.valid = np.empty(int(capacities.sum()), np.uint8)
 
@@ -203,10 +203,10 @@ class NestedColumns:
         """
         root, schema = self.shape.nodes[0], arrow_schema(self.shape.row)
         copy = {type_roots.STRING: strings, type_roots.BYTES: binaries}
-        columns = [self._column(child, text, copy) for child in root.children]
-        return batch_of(columns, schema, int(self.counts[0]))
+        columns = [self._build_column(child, text, copy) for child in root.children]
+        return build_batch(columns, schema, int(self.counts[0]))
 
-    def _column(self, index: int, text: npt.NDArray[np.uint8], copy: Mapping[int, Gather]) -> pa.Array:
+    def _build_column(self, index: int, text: npt.NDArray[np.uint8], copy: Mapping[int, Gather]) -> pa.Array:
         node, count = self.shape.nodes[index], int(self.counts[index])
         arrow, root, width = arrow_type(node.type), node.root, int(self.nodes[index, WIDTH])
         start = int(self.nodes[index, VALID_BASE])
@@ -217,7 +217,7 @@ class NestedColumns:
             return gather_spans(arrow, text, values.reshape(-1, 2), valid, copy[root])
         if root == type_roots.DECIMAL:
             return from_buffers(arrow, valid, values)
-        children = [self._column(child, text, copy) for child in node.children]
+        children = [self._build_column(child, text, copy) for child in node.children]
         if root == type_roots.ROW:
             return pa.Array.from_buffers(arrow, count, [validity_buffer(valid)], children=children)
         if root not in (type_roots.ARRAY, type_roots.MAP):

@@ -45,7 +45,7 @@ def sort_columns(rows: pa.RecordBatch, order: Sequence[SortColumn]) -> list[npt.
 
 
 def float_ordinals(values: npt.NDArray[np.floating]) -> Ordinals:
-    """Numbers in the order of floating-point numbers: -0.0 is below 0.0, and NaN, of whatever bits, the largest."""
+    """Numbers in the order of floating-point numbers: -0.0 is below 0.0, and NaN, whatever its bits, the largest."""
     wide = values.astype(np.float64)
     wide[np.isnan(wide)] = np.nan
     bits = wide.view(np.int64)
@@ -60,7 +60,7 @@ def _ranks(column: pa.Array) -> Ordinals:
     return ranks
 
 
-def valid_of(column: pa.Array) -> Flags:
+def valid_mask(column: pa.Array) -> Flags:
     """Whether each value is not null."""
     valid = is_valid(column)
     return np.ones(len(column), np.bool_) if valid is None else valid

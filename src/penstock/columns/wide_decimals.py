@@ -22,7 +22,7 @@ _LOW = np.int64(0xFFFFFFFF)
 _ODD, _HALF = np.int64(0xFFFF), np.int64(16)
 
 
-def limbs_of(column: pa.Array) -> Limbs:
+def to_limbs(column: pa.Array) -> Limbs:
     """The unscaled values of a decimal column; nulls are 0."""
     words = wide_values(column, column.type.byte_width // 8)
     limbs = np.empty((_LIMBS, len(column)), np.int64)
@@ -47,14 +47,14 @@ def weighted_limb_sums(
         parts += [(word & np.uint64(_LOW)).view(np.int64), word.view(np.int64) >> 32]
     for at in range(1, len(parts) - 1, 2):
         parts[at] &= _LOW  # only the last part has a sign
-    return _carried([weighted_sums(index, part, weights, groups) for part in parts], groups)
+    return _carry([weighted_sums(index, part, weights, groups) for part in parts], groups)
 
 
 #: Decimals of up to this many digits fit in one word.
 _SHORT = 18
 
 
-def _carried(parts: list[npt.NDArray[np.int64]], rows: int) -> Limbs:
+def _carry(parts: list[npt.NDArray[np.int64]], rows: int) -> Limbs:
     """Limbs of 32 bits from parts that are larger."""
     limbs = np.empty((_LIMBS, rows), np.int64)
     carry = np.zeros(rows, np.int64)
@@ -68,18 +68,18 @@ def _carried(parts: list[npt.NDArray[np.int64]], rows: int) -> Limbs:
 
 def add_limbs(one: Limbs, other: Limbs) -> Limbs:
     """The sums of pairs of numbers."""
-    return _carried(list(one + other), one.shape[1])
+    return _carry(list(one + other), one.shape[1])
 
 
 def wide_column(limbs: Limbs, scale: int) -> pa.Array:
     """A column of decimal256(76, scale)."""
-    return _column(limbs, pa.decimal256(76, scale), np.ones(limbs.shape[1], np.bool_))
+    return _build_column(limbs, pa.decimal256(76, scale), np.ones(limbs.shape[1], np.bool_))
 
 
 def decimal_column(limbs: Limbs, kind: pa.Decimal128Type, valid: Flags) -> pa.Array:
     """A column of decimal128; null where not ``valid``, and where the value has too many digits."""
-    magnitude, _ = _magnitude(limbs)
-    return _column(limbs, kind, valid & _fits(magnitude, kind.precision))
+    magnitude, _ = _split_sign(limbs)
+    return _build_column(limbs, kind, valid & _fits(magnitude, kind.precision))
 
 
 def quotients(limbs: Limbs, divisors: npt.NDArray[np.int64], shift: int) -> Limbs:
@@ -87,9 +87,9 @@ def quotients(limbs: Limbs, divisors: npt.NDArray[np.int64], shift: int) -> Limb
 
     Divisors are less than 2**46.
     """
-    magnitude, negative = _magnitude(limbs)
+    magnitude, negative = _split_sign(limbs)
     for _ in range(shift):
-        magnitude = _carried(list(magnitude * 10), limbs.shape[1])
+        magnitude = _carry(list(magnitude * 10), limbs.shape[1])
     result = np.zeros_like(magnitude)
     rest = np.zeros(limbs.shape[1], np.int64)
     for at in range(_LIMBS - 1, -1, -1):
@@ -98,25 +98,25 @@ def quotients(limbs: Limbs, divisors: npt.NDArray[np.int64], shift: int) -> Limb
             result[at] = result[at] << _HALF | rest // divisors
             rest %= divisors
     result[0] += rest * 2 >= divisors
-    return _negated(_carried(list(result), limbs.shape[1]), negative)
+    return _negate(_carry(list(result), limbs.shape[1]), negative)
 
 
-def _magnitude(limbs: Limbs) -> tuple[Limbs, Flags]:
+def _split_sign(limbs: Limbs) -> tuple[Limbs, Flags]:
     negative = limbs[-1] > _LOW >> 1
-    return _negated(limbs, negative), negative
+    return _negate(limbs, negative), negative
 
 
-def _negated(limbs: Limbs, which: Flags) -> Limbs:
+def _negate(limbs: Limbs, which: Flags) -> Limbs:
     """The numbers, some negated."""
     if not which.any():
         return limbs
     flipped = np.where(which, limbs ^ _LOW, limbs)
     flipped[0] += which
-    return _carried(list(flipped), limbs.shape[1])
+    return _carry(list(flipped), limbs.shape[1])
 
 
 def _fits(magnitude: Limbs, digits: int) -> Flags:
-    """Whether numbers have at most so many digits: compared with the power of ten from the highest limb on."""
+    """Whether numbers have at most this many digits: compared with the power of ten from the highest limb on."""
     bound = 10**digits
     less = np.zeros(magnitude.shape[1], np.bool_)
     equal = ~less
@@ -127,7 +127,7 @@ def _fits(magnitude: Limbs, digits: int) -> Flags:
     return less
 
 
-def _column(limbs: Limbs, kind: pa.DataType, valid: Flags) -> pa.Array:
+def _build_column(limbs: Limbs, kind: pa.DataType, valid: Flags) -> pa.Array:
     size = kind.byte_width // 8
     words: npt.NDArray[Any] = np.empty((limbs.shape[1], size), np.uint64)
     for at in range(size):

@@ -206,7 +206,7 @@ CALLS: Mapping[str, Call] = {
     ),
     "DataStream.set_description": _acts("A description of the operator.", "The same, in the execution plan."),
     "DataStream.set_max_parallelism": _without_effect(
-        "The largest parallelism of the operator.", "Tasks are cut by volume in each batch."
+        "The largest parallelism of the operator.", "Each batch is divided into tasks by volume."
     ),
     "DataStream.set_parallelism": _acts(
         "The parallel instances of the operator.",

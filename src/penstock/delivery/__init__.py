@@ -13,6 +13,6 @@ from penstock.delivery.decisions import (
     check_stateless,
     decide,
 )
-from penstock.delivery.progress import Claim, Progress, canonical, utc
+from penstock.delivery.progress import Claim, Progress, format_utc, to_canonical_json
 from penstock.delivery.retries import run_with_retries
 from penstock.delivery.targets import Attempt, Delivered, Operators, deliver

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from penstock.delivery.progress import Progress, canonical
+from penstock.delivery.progress import Progress, to_canonical_json
 from penstock.errors import CheckpointError, PossibleDataLossError
 from penstock.spi import JobContext
 
@@ -62,21 +62,21 @@ def decide(record: Progress | None, batch: Progress, *, place: str, adopt: bool 
     if record.query_id != batch.query_id:
         return TakeOver(
             f"this job has published before, from another checkpoint: up to batch {record.batch_id} of query "
-            f"'{record.query_id}', by {place}. This checkpoint is new, and begins with batch {batch.batch_id}: records "
-            "that were published then and are read again are published again. If you did not mean that, stop the job, "
-            "and start it with its former checkpoint",
+            f"'{record.query_id}', says {place}. This checkpoint is new, and begins with batch {batch.batch_id}: "
+            "records that were published then and are read again are published again. If you did not mean that, stop "
+            "the job, and start it with its former checkpoint",
             record.query_id,
         )
     if record.batch_id == batch.batch_id - 1:
         # One entry of Spark's offset log holds both, so they differ only if the batch was published from another log.
-        if canonical(record.end) == canonical(batch.start):
+        if to_canonical_json(record.end) == to_canonical_json(batch.start):
             return Publish()
         raise PossibleDataLossError(
             f"the checkpoint continues with {batch}, but the batch before it in {place} is {record}, which ends "
             "elsewhere: the job published from another checkpoint. Restore that checkpoint"
         )
     if record.batch_id == batch.batch_id:
-        if canonical([record.start, record.end]) == canonical([batch.start, batch.end]):
+        if to_canonical_json([record.start, record.end]) == to_canonical_json([batch.start, batch.end]):
             return Skip(record)
         raise PossibleDataLossError(
             f"the checkpoint replays {batch}, but {place} has {record}: the job published from another checkpoint. "

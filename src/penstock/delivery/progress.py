@@ -1,4 +1,4 @@
-"""The records of published batches and of their owners, the same for every system that batches are committed to."""
+"""The records of published batches and of their owners, the same for every system to which batches are committed."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from penstock.clock import now_ms
 from penstock.spi import Batch
 
 
-def canonical(value: Any) -> str:
+def to_canonical_json(value: Any) -> str:
     """The JSON text of a value: equal values have equal texts."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
-def utc(ms: int) -> str:
+def format_utc(ms: int) -> str:
     """A time in ms since the epoch, as text."""
     return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(ms / 1000))
 
@@ -59,8 +59,8 @@ class Progress:
         return cls.from_positions(query_id, batch.id, batch.start, batch.end, tables, state)
 
     def __str__(self) -> str:
-        end = "" if self.end is None else f" to {canonical(self.end)}"
-        return f"batch {self.batch_id} of query '{self.query_id}' (from {canonical(self.start)}{end})"
+        end = "" if self.end is None else f" to {to_canonical_json(self.end)}"
+        return f"batch {self.batch_id} of query '{self.query_id}' (from {to_canonical_json(self.start)}{end})"
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Claim:
     started_ms: int
 
     @classmethod
-    def mine(cls, run_id: str) -> Claim:
+    def from_this_process(cls, run_id: str) -> Claim:
         """A claim for a run in this process."""
         return cls(run_id, socket.gethostname(), os.getpid(), now_ms())
 
@@ -83,4 +83,4 @@ class Claim:
         return f"process {self.pid} on {self.host}"
 
     def __str__(self) -> str:
-        return f"run {self.run_id} ({self.process}, started {utc(self.started_ms)})"
+        return f"run {self.run_id} ({self.process}, started {format_utc(self.started_ms)})"

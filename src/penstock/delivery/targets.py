@@ -61,7 +61,7 @@ def deliver(batch: Batch, targets: Sequence[Committer], operators: Operators) ->
     """
     statuses = {number: each.commit_status(batch) for number, each in enumerate(targets) if each.keeps_state}
     left = [number for number, status in statuses.items() if not status.done]
-    bound = _agreed(batch, [each.state for each in statuses.values() if each.done], operators)
+    bound = _agree_on_state(batch, [each.state for each in statuses.values() if each.done], operators)
     repeating = [number for number in range(len(targets)) if number not in statuses]
     # Of a job without state: a former version, or another definition, has delivered the batch to each target by itself.
     apart = bound is None and len(left) < len(statuses)
@@ -78,7 +78,9 @@ def deliver(batch: Batch, targets: Sequence[Committer], operators: Operators) ->
         if not left and not (apart and repeating):
             return Delivered(bound or "", skipped)
         attempt = (
-            operators.run(batch, _before(batch, statuses, operators)) if bound is None else operators.kept(batch, bound)
+            operators.run(batch, _find_state_before(batch, statuses, operators))
+            if bound is None
+            else operators.kept(batch, bound)
         )
     except (CheckpointError, DatabaseError):
         check_owners()  # a new owner deletes files that this run has not read yet, and tables that it writes
@@ -93,23 +95,24 @@ def deliver(batch: Batch, targets: Sequence[Committer], operators: Operators) ->
     return Delivered(attempt.state if left else "", tuple(done[number] for number in range(len(targets))))
 
 
-def _before(batch: Batch, statuses: Mapping[int, CommitStatus], operators: Operators) -> str:
+def _find_state_before(batch: Batch, statuses: Mapping[int, CommitStatus], operators: Operators) -> str:
     """The reference to the state before a batch that binds no attempt."""
-    found = _agreed(batch, [each.state for each in statuses.values()], operators)
+    found = _agree_on_state(batch, [each.state for each in statuses.values()], operators)
     if found is None and not operators.keeps_rows:
         return ""
     if found is None:
         raise CheckpointError(
             f"the state before batch {batch.id} is not known: no exactly-once table of the job has progress of batch "
-            f"{batch.id - 1}, since none was exactly-once then, or progress is lost; --adopt-progress cannot replace "
-            "it. Make a savepoint of the checkpoint, which has the state, and start the job from that with a new one"
+            f"{batch.id - 1}, because none was exactly-once then, or progress is lost; --adopt-progress cannot replace "
+            "it. Make a savepoint of the checkpoint, which has the state, and start the job from it with a new "
+            "checkpoint"
         )
     return found
 
 
-def _agreed(batch: Batch, states: Sequence[str | None], operators: Operators) -> str | None:
-    """The one reference among these; None if there is none. Without steps that keep state, an empty one tells
-    nothing: targets of such a job may have committed without a reference."""
+def _agree_on_state(batch: Batch, states: Sequence[str | None], operators: Operators) -> str | None:
+    """The one reference among these; None if there is none. Without steps that keep state, an empty one proves nothing:
+    targets of such a job may have committed without a reference."""
     found = sorted({each for each in states if each is not None and (each or operators.keeps_rows)})
     if len(found) > 1:
         raise CheckpointError(

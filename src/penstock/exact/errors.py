@@ -9,7 +9,7 @@ from typing import Any
 _LONGEST = 100
 
 
-def shown(text: str) -> str:
+def show_value(text: str) -> str:
     """A value in an error message: quoted, and shortened if it is long."""
     return f"'{text}'" if len(text) <= _LONGEST else f"'{text[:_LONGEST]}...', {len(text)} characters"
 

@@ -10,14 +10,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.columns.buffers import batch_of
+from penstock.columns.buffers import build_batch
 from penstock.exact.errors import FieldError, Malformed
 from penstock.loops.record_status import EXACT, READ
 from penstock.spi import BadRecord, Decoded
 from penstock.types import STRING, DataType, RowType, arrow_schema
 
 
-def completed(
+def merge_exact_rows(
     read: pa.RecordBatch, status: npt.NDArray[np.uint8], rows_of: Callable[[int], list[dict[str, Any]]]
 ) -> Decoded:
     """``read``, which has one row per record, with the rows of ``rows_of`` for each record whose ``status`` is EXACT.
@@ -51,10 +51,10 @@ def completed(
         for index, field in enumerate(read.schema)
     ]
     one_each = bool((counts == 1).all())
-    return Decoded(batch_of(columns, read.schema, len(taken)), None if one_each else origin, bad=tuple(bad))
+    return Decoded(build_batch(columns, read.schema, len(taken)), None if one_each else origin, bad=tuple(bad))
 
 
-def with_texts(
+def replace_with_texts(
     schema: RowType,
     rows: pa.RecordBatch,
     columns: Iterable[int],
@@ -66,4 +66,4 @@ def with_texts(
         written = texts(arrays[index], fields[index].type)
         fields[index], arrays[index] = replace(fields[index], type=STRING), pa.array(written, pa.string())
     finished = replace(schema, fields=tuple(fields))
-    return finished, batch_of(arrays, arrow_schema(finished), rows.num_rows)
+    return finished, build_batch(arrays, arrow_schema(finished), rows.num_rows)

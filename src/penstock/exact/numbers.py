@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from penstock.exact.errors import shown
+from penstock.exact.errors import show_value
 from penstock.types import DecimalType
 
 _N = TypeVar("_N", int, Decimal)
@@ -38,42 +38,42 @@ _DOUBLE = re.compile(
 _EXACT = decimal.Context(prec=4096, rounding=decimal.ROUND_HALF_UP, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN)
 
 
-def java_trim(text: str) -> str:
+def trim_like_java(text: str) -> str:
     """``text`` without characters up to the space at either end, as ``String.trim`` removes them."""
     return text.strip(_BLANK)
 
 
 def parse_integer(text: str, name: str) -> int:
     """A whole number within the range of the type ``name``. Raises ValueError."""
-    plain = java_trim(text)
+    plain = trim_like_java(text)
     if _INTEGER.fullmatch(plain) is None:
-        raise ValueError(f"expected a whole number, not {shown(text)}")
-    return in_range(int(plain), name, text)
+        raise ValueError(f"expected a whole number, not {show_value(text)}")
+    return check_range(int(plain), name, text)
 
 
-def in_range(value: _N, name: str, text: str) -> _N:
+def check_range(value: _N, name: str, text: str) -> _N:
     """``value``, if the type ``name`` can hold it. Raises ValueError."""
     least, most = INTEGER_RANGES[name]
     if not least <= value <= most:
-        raise out_of_range(text, name)
+        raise range_error(text, name)
     return value
 
 
-def out_of_range(text: str, name: str) -> ValueError:
+def range_error(text: str, name: str) -> ValueError:
     """The error that a value is not in the range of the type ``name``."""
-    return ValueError(f"{shown(text)} is out of the range of {name}")
+    return ValueError(f"{show_value(text)} is out of the range of {name}")
 
 
-def _matched(text: str) -> re.Match[str]:
-    match = _DOUBLE.fullmatch(java_trim(text))
+def _match_number(text: str) -> re.Match[str]:
+    match = _DOUBLE.fullmatch(trim_like_java(text))
     if match is None:
-        raise ValueError(f"expected a number, not {shown(text)}")
+        raise ValueError(f"expected a number, not {show_value(text)}")
     return match
 
 
 def parse_double(text: str) -> float:
     """The nearest double. Raises ValueError."""
-    match = _matched(text)
+    match = _match_number(text)
     sign = -1.0 if match["sign"] == "-" else 1.0
     if match["nan"]:
         return math.nan
@@ -95,11 +95,11 @@ def parse_float(text: str) -> float:
     value = parse_double(text)
     if not math.isfinite(value) or value == 0.0:
         return value
-    rounded = _single(value)
-    match = _matched(text)
+    rounded = _to_single(value)
+    match = _match_number(text)
     if rounded == value or not match["plain"]:
         return rounded
-    other = _neighbour(rounded, value)
+    other = _next_single(rounded, value)
     if math.isinf(rounded) or math.isinf(other) or (rounded + other) / 2 != value:
         return rounded
     exact = abs(Decimal(match["plain"]))
@@ -109,14 +109,14 @@ def parse_float(text: str) -> float:
     return larger if exact > Decimal(abs(value)) else smaller
 
 
-def _single(value: float) -> float:
+def _to_single(value: float) -> float:
     try:
         return float(struct.unpack("<f", struct.pack("<f", value))[0])
     except OverflowError:
         return math.copysign(math.inf, value)
 
 
-def _neighbour(single: float, value: float) -> float:
+def _next_single(single: float, value: float) -> float:
     """The next single-precision number from ``single`` in the direction of ``value``."""
     bits = struct.unpack("<i", struct.pack("<f", single))[0]
     step = 1 if abs(value) > abs(single) else -1
@@ -126,7 +126,7 @@ def _neighbour(single: float, value: float) -> float:
 def parse_decimal(text: str) -> Decimal:
     """The value of ``new BigDecimal(text)``. Raises ValueError."""
     if _DECIMAL.fullmatch(text) is None or (not text.isascii() and max(text) > "\uffff"):
-        raise ValueError(f"expected a decimal number, not {shown(text)}")
+        raise ValueError(f"expected a decimal number, not {show_value(text)}")
     return _EXACT.create_decimal(text) if len(text) < 4096 else Decimal(text)
 
 
@@ -144,7 +144,7 @@ def to_decimal(value: Decimal, to: DecimalType) -> Decimal | None:
     return rounded if len(rounded.as_tuple().digits) <= to.precision else None
 
 
-def decimal_text(value: Decimal, plain: bool) -> str:
+def format_decimal(value: Decimal, plain: bool) -> str:
     """A decimal as Flink writes it: in Java's notation without trailing zeros or, if ``plain``, with all digits of its
     scale and no exponent."""
     if plain:
@@ -152,19 +152,19 @@ def decimal_text(value: Decimal, plain: bool) -> str:
     return str(value.normalize(_EXACT)) if value else "0"
 
 
-def double_text(value: float) -> str:
+def format_double(value: float) -> str:
     """``Double.toString`` of Java 19 and later: the shortest text that reads back as ``value``."""
-    return _java_notation(value, repr(value))
+    return _to_java_notation(value, repr(value))
 
 
-def float_text(value: float) -> str:
+def format_float(value: float) -> str:
     """``Float.toString`` of Java 19 and later, for a value that a float holds exactly."""
     if not math.isfinite(value) or value == 0.0:
-        return double_text(value)
-    return _java_notation(value, np.format_float_scientific(np.float32(value), unique=True))
+        return format_double(value)
+    return _to_java_notation(value, np.format_float_scientific(np.float32(value), unique=True))
 
 
-def _java_notation(value: float, shortest: str) -> str:
+def _to_java_notation(value: float, shortest: str) -> str:
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):

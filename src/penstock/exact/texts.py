@@ -13,7 +13,7 @@ from penstock.loops.type_roots import time_digits
 from penstock.types import BinaryType, DataType, DecimalType, PrimitiveType, StringType, TimestampType, TimeType
 
 
-def written(array: pa.Array, text: Callable[[Any], str]) -> list[str | None]:
+def write_texts(array: pa.Array, text: Callable[[Any], str]) -> list[str | None]:
     """One text per value, None for null. ``text`` gets dates and times as their numbers, which have a wider range than
     Python's."""
     if pa.types.is_date32(array.type):
@@ -23,7 +23,7 @@ def written(array: pa.Array, text: Callable[[Any], str]) -> list[str | None]:
     return [None if value is None else text(value) for value in array.to_pylist()]
 
 
-def text_of(data_type: DataType, *, plain: bool, iso: bool = False, zone: bool = False) -> Callable[[Any], str]:
+def text_writer(data_type: DataType, *, plain: bool, iso: bool = False, zone: bool = False) -> Callable[[Any], str]:
     """The function that writes a single value of a type.
 
     ``plain``: decimals have no exponent. ``iso``: timestamps have a ``T``. ``zone``: all timestamps have a ``Z``.
@@ -32,22 +32,22 @@ def text_of(data_type: DataType, *, plain: bool, iso: bool = False, zone: bool =
         case PrimitiveType(name="BOOLEAN"):
             return lambda value: "true" if value else "false"
         case PrimitiveType(name="DOUBLE"):
-            return numbers.double_text
+            return numbers.format_double
         case PrimitiveType(name="FLOAT"):
-            return numbers.float_text
+            return numbers.format_float
         case PrimitiveType(name="DATE"):
-            return timestamps.date_text
+            return timestamps.format_date
         case PrimitiveType() | StringType():
             return str
         case DecimalType():
-            return lambda value: numbers.decimal_text(value, plain)
+            return lambda value: numbers.format_decimal(value, plain)
         case BinaryType():
             return lambda value: base64.b64encode(value).decode()
         case TimeType():
             unit = 10 ** (9 - time_digits(data_type))
-            return lambda value: timestamps.time_text(value // unit * unit)
+            return lambda value: timestamps.format_time(value // unit * unit)
         case TimestampType(local_zone=local):
-            return lambda value: timestamps.timestamp_text(value, iso, zone or local)
+            return lambda value: timestamps.format_timestamp(value, iso, zone or local)
     raise TypeError(f"no text form of {data_type}")
 
 

@@ -15,12 +15,12 @@ from kafka.net.sasl.plain import SaslMechanismPlain
 from kafka.net.sasl.scram import SaslMechanismScram
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
-from penstock.kafka.faults import KafkaFault, fault_of
+from penstock.kafka.faults import KafkaFault, fault_from_code
 from penstock.kafka.kerberos import Tickets
 from penstock.kafka.login import KerberosLogin, Login, PasswordLogin, TokenLogin
 from penstock.kafka.tokens import Tokens
 
-_FAILED = fault_of(58)
+_FAILED = fault_from_code(58)
 
 
 class Authentication:
@@ -31,7 +31,7 @@ class Authentication:
 
     def __init__(self, login: Login):
         self._login = login
-        self._prepare, self._hint = _prepared(login)
+        self._prepare, self._hint = _prepare_mechanism(login)
 
     async def __call__(self, connection: Any, timeout_at: float | None = None) -> None:
         """Log in on a new connection, or again on one whose session ends (KIP-368).
@@ -43,17 +43,21 @@ class Authentication:
         answer = await connection._send_request(request, timeout_at=timeout_at)
         if answer.error_code:
             offered = ", ".join(answer.mechanisms) or "none"
-            raise KafkaFault(fault_of(answer.error_code), f"{self._login.mechanism}; the listener offers {offered}")
+            raise KafkaFault(
+                fault_from_code(answer.error_code), f"{self._login.mechanism}; the listener offers {offered}"
+            )
         host = connection.transport.host
         waits = not isinstance(self._login, PasswordLogin)
-        mechanism = await _beside(connection.net, lambda: self._prepare(host)) if waits else self._prepare(host)
+        mechanism = await _run_in_thread(connection.net, lambda: self._prepare(host)) if waits else self._prepare(host)
         lifetime = 0
         while not mechanism.is_done():
             answer = await connection._send_request(
                 SaslAuthenticateRequest(mechanism.auth_bytes()), timeout_at=timeout_at
             )
             if answer.error_code:
-                raise KafkaFault(replace(fault_of(answer.error_code), hint=self._hint), answer.error_message or "")
+                raise KafkaFault(
+                    replace(fault_from_code(answer.error_code), hint=self._hint), answer.error_message or ""
+                )
             mechanism.receive(answer.auth_bytes)
             lifetime = answer.session_lifetime_ms
         if not mechanism.is_authenticated():
@@ -61,7 +65,7 @@ class Authentication:
         connection._reauth.session_updated(lifetime)
 
 
-async def _beside(net: Any, work: Callable[[], Any]) -> Any:
+async def _run_in_thread(net: Any, work: Callable[[], Any]) -> Any:
     """The result of ``work``, which runs in a separate thread, so that connections to other brokers do not wait."""
     result = Future()
 
@@ -90,7 +94,7 @@ class _Bearer(AbstractTokenProvider):  # type: ignore[misc]
         return self._extensions
 
 
-def _prepared(login: Login) -> tuple[Callable[[str], Any], str]:
+def _prepare_mechanism(login: Login) -> tuple[Callable[[str], Any], str]:
     """A function from a host to the login's mechanism, and a hint for when a broker refuses the login."""
     if isinstance(login, KerberosLogin):
         return Tickets(login).mechanism, "check sasl.kerberos.service.name, and the brokers' rules for principals"

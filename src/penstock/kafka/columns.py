@@ -28,7 +28,7 @@ _NO_BYTES = read_only(np.empty(0, np.uint8))
 _NO_INTS = read_only(np.empty(0, np.int64))
 
 
-def binary_column(array: pa.Array | pa.ChunkedArray | None, rows: int) -> ColumnParts:
+def to_binary_column(array: pa.Array | pa.ChunkedArray | None, rows: int) -> ColumnParts:
     """``array`` (any binary, string or null type) with ``rows`` rows; None means all null.
 
     The bytes of an array or of a single chunk are not copied; several chunks are joined first. Raises SchemaError
@@ -36,7 +36,7 @@ def binary_column(array: pa.Array | pa.ChunkedArray | None, rows: int) -> Column
     """
     if array is None or pa.types.is_null(array.type):
         return ColumnParts(read_only(np.zeros(rows, np.int64)), read_only(np.full(rows, -1, np.int64)), _NO_BYTES)
-    array = _whole(array)
+    array = _combine_chunks(array)
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
     if pa.types.is_fixed_size_binary(array.type) or pa.types.is_binary_view(array.type):
@@ -47,19 +47,19 @@ def binary_column(array: pa.Array | pa.ChunkedArray | None, rows: int) -> Column
         raise SchemaError(f"a key, value or header column has type {array.type}; expected binary or string")
     _check_length(array, rows)
     _, offsets, data = array.buffers()
-    starts, lengths = _ranges(array, offsets, array.type in (pa.large_binary(), pa.large_string()), null=-1)
+    starts, lengths = _find_ranges(array, offsets, array.type in (pa.large_binary(), pa.large_string()), null=-1)
     return ColumnParts(starts, lengths, read_only(np.frombuffer(data, np.uint8)) if data is not None else _NO_BYTES)
 
 
-def header_column(array: pa.Array | pa.ChunkedArray | None, rows: int) -> HeaderColumn:
+def to_header_column(array: pa.Array | pa.ChunkedArray | None, rows: int) -> HeaderColumn:
     """Lists of headers, of HEADERS_TYPE or ``map<string, binary>``; None and null lists mean no headers.
 
     Raises SchemaError for another type or length, or for a null header key.
     """
     if array is None or pa.types.is_null(array.type):
-        none = binary_column(None, 0)
+        none = to_binary_column(None, 0)
         return HeaderColumn(_NO_INTS, _NO_INTS, none, none)
-    array = _whole(array)
+    array = _combine_chunks(array)
     found = array.type
     wide = pa.types.is_large_list(found)
     listed = wide or pa.types.is_list(found)
@@ -72,11 +72,11 @@ def header_column(array: pa.Array | pa.ChunkedArray | None, rows: int) -> Header
     _check_length(array, rows)
     if keys.null_count:
         raise SchemaError("a header has a null key; expected text (its value may be null)")
-    starts, counts = _ranges(array, array.buffers()[1], wide, null=0)
-    return HeaderColumn(starts, counts, binary_column(keys, len(keys)), binary_column(values, len(values)))
+    starts, counts = _find_ranges(array, array.buffers()[1], wide, null=0)
+    return HeaderColumn(starts, counts, to_binary_column(keys, len(keys)), to_binary_column(values, len(values)))
 
 
-def _ranges(array: pa.Array, offsets: pa.Buffer, wide: bool, null: int) -> tuple[NDArray[Any], NDArray[Any]]:
+def _find_ranges(array: pa.Array, offsets: pa.Buffer, wide: bool, null: int) -> tuple[NDArray[Any], NDArray[Any]]:
     """The start and number of each row's items; ``null`` is the number of a null row."""
     rows = len(array)
     if not rows:
@@ -88,7 +88,7 @@ def _ranges(array: pa.Array, offsets: pa.Buffer, wide: bool, null: int) -> tuple
     return read_only(limits[:-1].astype(np.int64)), read_only(lengths)
 
 
-def _whole(array: pa.Array | pa.ChunkedArray) -> pa.Array:
+def _combine_chunks(array: pa.Array | pa.ChunkedArray) -> pa.Array:
     """One array. Chunks are joined as large binary, because more than 2 GiB do not fit Arrow's binary type."""
     if not isinstance(array, pa.ChunkedArray):
         return array

@@ -32,14 +32,14 @@ class Action(Enum):
     RETRY = "wait and send the same again, with the same sequence"
     REFRESH = "as RETRY, after asking who leads the partition now"
     COORDINATOR = "as RETRY, after asking who coordinates the group or transaction now"
-    ABORT = "abort the transaction and redo the batch"
+    ABORT = "abort the transaction and retry the batch"
     OUTCOME = "find out first whether the transaction was committed"
     DENIED = "a right is missing: stop"
     REFUSED = "the login or the certificate is not accepted: stop"
     FATAL = "stop"
 
     @property
-    def again(self) -> bool:
+    def retriable(self) -> bool:
         """Whether the same request may be sent again."""
         return self in {Action.RETRY, Action.REFRESH, Action.COORDINATOR}
 
@@ -187,14 +187,14 @@ _FAULTS: Mapping[int, Fault] = {
 }
 
 
-def fault_of(code: int) -> Fault:
+def fault_from_code(code: int) -> Fault:
     """The fault of an error code in a broker's answer. An unknown code, from a newer broker, is fatal."""
     return _FAULTS.get(code) or Fault(code, f"ERROR_{code}", Action.FATAL, "an error code that penstock does not know")
 
 
 def check_code(code: int, detail: str = "", operation: str = "") -> None:
     """Raises :class:`KafkaFault` for an error code. ``operation`` is the right that the request needs on a topic."""
-    fault = fault_of(code)
+    fault = fault_from_code(code)
     if fault.action is not Action.NONE:
         raise KafkaFault(fault.lacking(operation) if operation else fault, detail)
 
@@ -230,7 +230,7 @@ _CLIENT_HINTS: Mapping[str, str] = {
 }
 
 
-def fault_of_exception(error: BaseException) -> tuple[Fault, str]:
+def fault_from_exception(error: BaseException) -> tuple[Fault, str]:
     """The fault of an exception from the client library, and a description of it."""
     if isinstance(error, KafkaFault):
         return error.fault, error.detail
@@ -248,7 +248,7 @@ def fault_of_exception(error: BaseException) -> tuple[Fault, str]:
             return Fault(CLIENT_CODE, name, _CLIENT[cls.__name__], _CLIENT_HINTS.get(cls.__name__, "")), detail
         code = getattr(cls, "errno", None)
         if isinstance(code, int) and issubclass(cls, kafka.errors.BrokerResponseError):
-            return fault_of(code), detail
+            return fault_from_code(code), detail
     action = Action.REFRESH if isinstance(error, OSError) else Action.FATAL
     return Fault(CLIENT_CODE, name, action), detail or repr(error)
 

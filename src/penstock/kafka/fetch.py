@@ -16,10 +16,10 @@ from kafka.protocol.consumer import FetchRequest
 
 from penstock.deadline import Backoff
 from penstock.errors import KafkaError, PossibleDataLossError, Problem, RetriableError, UnsupportedError
-from penstock.kafka.faults import Action, Fault, KafkaFault, check_code, fault_of
+from penstock.kafka.faults import Action, Fault, KafkaFault, check_code, fault_from_code
 from penstock.kafka.leaders import PartitionInfo
 from penstock.kafka.offsets import EARLIEST, LATEST, list_offsets
-from penstock.kafka.partitions import TopicPartition, partition_name
+from penstock.kafka.partitions import TopicPartition, format_partition
 from penstock.kafka.properties import READ_COMMITTED, READ_UNCOMMITTED
 from penstock.kafka.record_batches import SCAN_BYTES, Records, scan
 from penstock.kafka.session import Session
@@ -84,7 +84,7 @@ class Chunk:
                 check_crcs=check_crcs,
                 aborted=self.aborted,
                 headers=headers,
-                where=partition_name((self.topic, self.partition)),
+                where=format_partition((self.topic, self.partition)),
                 max_bytes=max_bytes,
             )
             yield records
@@ -113,13 +113,13 @@ class _Reading:
 
     @property
     def name(self) -> str:
-        return partition_name(self.tp)
+        return format_partition(self.tp)
 
 
 @dataclass
 class FetchCounts:
-    """The answers to a fetcher's requests: their number, the milliseconds until they came and those by which the
-    brokers delayed them (quotas), in all and the most, and the most bytes of records in one."""
+    """The answers to a fetcher's requests: their number, the milliseconds until they came, and the milliseconds that
+    the brokers delayed them (quotas), in total and at most, and the most bytes of records in one."""
 
     answers: int = 0
     latency: float = 0
@@ -191,7 +191,7 @@ class Fetcher:
         self.counts = FetchCounts()
         for each in ranges:
             if each.topic_id is not None and each.leader_epoch >= 0:
-                session.read_in(each.topic, each.topic_id, {each.partition: each.leader_epoch})
+                session.note_epochs(each.topic, each.topic_id, {each.partition: each.leader_epoch})
 
     def __iter__(self) -> Iterator[Chunk]:
         while True:
@@ -202,7 +202,7 @@ class Fetcher:
                     return
                 time.sleep(max(0.0, min(waiting) - time.monotonic()))
                 continue
-            chunks = self._land()
+            chunks = self._receive()
             self._launch()  # before the caller processes these
             yield from chunks
 
@@ -235,11 +235,11 @@ class Fetcher:
             if node not in self._flights:
                 ids = {topic: self._session.topic(topic).topic_id for topic, _ in group}
                 sent = time.monotonic()
-                answer = self._session.send(self._request(group, ids), node)
+                answer = self._session.send(self._build_request(group, ids), node)
                 readings = {tp: reading for tp, (reading, _) in group.items()}
                 self._flights[node] = _Flight(answer, readings, {each: name for name, each in ids.items()}, sent)
 
-    def _request(
+    def _build_request(
         self, group: dict[TopicPartition, tuple[_Reading, PartitionInfo]], topic_ids: dict[str, UUID | None]
     ) -> Any:
         Topic = FetchRequest.FetchTopic
@@ -305,7 +305,7 @@ class Fetcher:
 
     # --- answers ---
 
-    def _land(self) -> list[Chunk]:
+    def _receive(self) -> list[Chunk]:
         """Wait for the first answer and process it."""
         limit = self._session.config.request_timeout_ms / 1000 + 5
         wait_for([flight.answer for flight in self._flights.values()], limit, FIRST_COMPLETED)
@@ -335,7 +335,7 @@ class Fetcher:
         return chunks
 
     def _take(self, reading: _Reading, answer: Any) -> Chunk | None:
-        fault = fault_of(answer.error_code)
+        fault = fault_from_code(answer.error_code)
         if fault.code == _OFFSET_OUT_OF_RANGE and self._explain_out_of_range(reading):
             return None
         if fault.action is not Action.NONE:
@@ -419,7 +419,7 @@ class Fetcher:
     def _stall(self, reading: _Reading, fault: Fault, detail: str = "") -> None:
         """Note that a range made no progress. Raises an error that cannot be retried, or after too long a time."""
         label = f"reading {reading.name} from offset {reading.next}"
-        if not fault.action.again and fault.code != _OFFSET_OUT_OF_RANGE:
+        if not fault.action.retriable and fault.code != _OFFSET_OUT_OF_RANGE:
             raise fault.lacking("Read").error(label, detail)
         now = time.monotonic()
         reading.replica = None

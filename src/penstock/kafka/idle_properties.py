@@ -38,7 +38,7 @@ REFUSED: Mapping[str, str] = {
     **dict.fromkeys(_ASSERTION.split(), _CREDENTIALS),
 }
 
-#: Values of refused properties, in lower case, that change nothing: those of Java itself.
+#: Values of refused properties, in lower case, that change nothing: Java's own.
 _USUAL: Mapping[str, tuple[str, ...]] = {
     "security.providers": ("",),
     "ssl.provider": ("",),

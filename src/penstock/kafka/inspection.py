@@ -17,14 +17,14 @@ from kafka.protocol.producer import WriteTxnMarkersRequest
 from penstock.clock import now_ms
 from penstock.deadline import Deadline
 from penstock.errors import AuthorizationError, ExecutionError, KafkaError
-from penstock.kafka.faults import Action, fault_of
+from penstock.kafka.faults import Action, fault_from_code
 from penstock.kafka.leaders import PartitionInfo
 from penstock.kafka.offsets import LATEST, list_offsets
-from penstock.kafka.partitions import TopicPartition, partition_name
+from penstock.kafka.partitions import TopicPartition, format_partition
 from penstock.kafka.produce import ProducerIdentity
 from penstock.kafka.progress import TOPIC, ProgressRead, ProgressTopic, read_progress_of
 from penstock.kafka.properties import READ_COMMITTED, READ_UNCOMMITTED
-from penstock.kafka.session import Session, answered
+from penstock.kafka.session import Session, iter_partitions
 from penstock.kafka.transactions import (
     TransactionClient,
     TransactionDescription,
@@ -41,12 +41,12 @@ _STATE_TOPIC = "__transaction_state"
 # --- transactions ----------------------------------------------------------------------------------------------
 
 
-def transactions(
+def find_transactions(
     session: Session, prefix: str = "", *, ended: bool = False, deadline: Deadline | None = None
 ) -> list[TransactionDescription]:
     """The open transactions of ids that start with ``prefix``, by id; with ``ended`` also the last ended ones.
 
-    Lacks ids that may not be described: brokers do not list them, see :func:`blind_spot`.
+    Lacks ids that may not be described: brokers do not list them, see :func:`explain_unlisted`.
     """
     deadline = deadline or session.deadline()
     found = []
@@ -70,13 +70,13 @@ def age_ms(transaction: TransactionDescription) -> int | None:
     return max(0, now_ms() - transaction.started_ms)
 
 
-def blind_spot(session: Session, prefix: str = "") -> str:
+def explain_unlisted(session: Session, prefix: str = "") -> str:
     """The reason why open transactions of ids with this prefix may not be listed; empty if all are listed.
 
     Describes an unused id, to find out whether all ids may be described.
     """
     deadline = session.deadline()
-    lost = [partition for topic, partition in without_leader(session, deadline=deadline) if topic == _STATE_TOPIC]
+    lost = [partition for topic, partition in list_leaderless(session, deadline=deadline) if topic == _STATE_TOPIC]
     if lost:  # first: brokers do not know the coordinators of their ids
         numbers = ", ".join(map(str, lost))
         return f"partitions of '{_STATE_TOPIC}' have no leader ({numbers}), so their coordinators cannot be asked"
@@ -98,7 +98,7 @@ def blind_spot(session: Session, prefix: str = "") -> str:
 class Holder:
     """A producer with an open transaction in a partition.
 
-    ``start_offset`` is that of the transaction's first record there, ``last_timestamp`` is the timestamp of the
+    ``start_offset`` is the offset of the transaction's first record there, ``last_timestamp`` is the timestamp of the
     producer's last record, in ms; both are -1 if the topic may not be read. ``transaction`` is the coordinator's view;
     without it the transaction is hanging: no coordinator will ever end it. ``transactional_id`` is empty if no
     coordinator knows the producer id.
@@ -114,7 +114,7 @@ class Holder:
 
     @property
     def hanging(self) -> bool:
-        """Whether no coordinator has this transaction open. Certain only if :func:`blind_spot` is empty."""
+        """Whether no coordinator has this transaction open. Certain only if :func:`explain_unlisted` is empty."""
         return self.transaction is None
 
 
@@ -138,26 +138,26 @@ class HeldBack:
         return self.high_watermark - self.last_stable_offset
 
 
-def held_back(
+def find_held_back(
     session: Session, topics: Iterable[str] | None = None, *, deadline: Deadline | None = None
 ) -> list[HeldBack]:
     """The partitions of these topics, or of all topics, that an open transaction holds back, with its producers.
 
-    For all topics, leaves out partitions without a leader; :func:`without_leader` lists them.
+    For all topics, leaves out partitions without a leader; :func:`list_leaderless` lists them.
     """
     deadline = deadline or session.deadline()
-    tps = _partitions(session, topics, deadline)
+    tps = _list_partitions(session, topics, deadline)
     ends = list_offsets(session, tps, LATEST, isolation=READ_UNCOMMITTED, deadline=deadline)
     # Requested after the ends, so that records written between the two requests do not look held back.
     stable = list_offsets(session, tps, LATEST, isolation=READ_COMMITTED, deadline=deadline)
     held = {
         tp: (at.offset, end.offset) for tp in tps if (at := stable[tp]) and (end := ends[tp]) and at.offset < end.offset
     }
-    holders = _holders(session, held, deadline) if held else {}
+    holders = _find_holders(session, held, deadline) if held else {}
     return [HeldBack(*tp, *held[tp], holders[tp]) for tp in sorted(holders)]
 
 
-def without_leader(session: Session, *, deadline: Deadline | None = None) -> list[TopicPartition]:
+def list_leaderless(session: Session, *, deadline: Deadline | None = None) -> list[TopicPartition]:
     """Partitions without a leader, about which nothing is known."""
     topics = session.all_topics(deadline)
     return sorted(
@@ -165,7 +165,7 @@ def without_leader(session: Session, *, deadline: Deadline | None = None) -> lis
     )
 
 
-def _partitions(session: Session, topics: Iterable[str] | None, deadline: Deadline) -> list[TopicPartition]:
+def _list_partitions(session: Session, topics: Iterable[str] | None, deadline: Deadline) -> list[TopicPartition]:
     if topics is not None:
         infos = {name: session.topic(name, deadline) for name in topics}
         return [(name, each.partition) for name, info in infos.items() for each in info.partitions]
@@ -173,13 +173,13 @@ def _partitions(session: Session, topics: Iterable[str] | None, deadline: Deadli
     return [(name, each.partition) for name, info in every.items() for each in info.partitions if each.leader >= 0]
 
 
-def _holders(
+def _find_holders(
     session: Session, tps: Iterable[TopicPartition], deadline: Deadline
 ) -> dict[TopicPartition, tuple[Holder, ...]]:
     """The producers with a transaction open in each of these partitions, without partitions where it has ended."""
     producers = _open_producers(session, tps, deadline)
     known = {
-        (tp, each.producer_id): each for each in transactions(session, deadline=deadline) for tp in each.partitions
+        (tp, each.producer_id): each for each in find_transactions(session, deadline=deadline) for tp in each.partitions
     }
     strangers = {
         tp for tp, found in producers.items() if any((tp, each.producer_id) not in known for each in found or ())
@@ -226,8 +226,8 @@ def _open_producers(
         return DescribeProducersRequest(topics=topics)
 
     def read(answer: Any) -> Iterator[tuple[TopicPartition, int, tuple[Holder, ...] | None]]:
-        for tp, each in answered(answer.topics):
-            if fault_of(each.error_code).action is Action.DENIED:
+        for tp, each in iter_partitions(answer.topics):
+            if fault_from_code(each.error_code).action is Action.DENIED:
                 yield tp, 0, None
                 continue
             open_producers = tuple(
@@ -256,12 +256,12 @@ class Owners:
     reads: Mapping[str, ProgressRead]
     unknown: str = ""
 
-    def progress_of(self, transactional_id: str) -> ProgressRead:
+    def find_progress(self, transactional_id: str) -> ProgressRead:
         """Claim and progress of an id; empty if there are none."""
         return self.reads.get(transactional_id) or ProgressRead()
 
 
-def owners(
+def read_owners(
     session: Session, transactional_ids: Iterable[str], topic: str = TOPIC, *, deadline: Deadline | None = None
 ) -> Owners:
     """The claims of these ids and their last published batches, in one pass over the progress topic.
@@ -291,7 +291,7 @@ def abort_transaction(session: Session, transaction: TransactionDescription) -> 
     RetriableError if its end takes longer than ``default.api.timeout.ms``.
     """
     now = describe_transaction(session, transaction.transactional_id)
-    if now is None or _same(now) != _same(transaction):
+    if now is None or _identify(now) != _identify(transaction):
         raise KafkaError(
             f"the transaction of '{transaction.transactional_id}' was not aborted: it has ended meanwhile (now: "
             f"{now.state if now else 'unknown to the coordinator'}); list the transactions again"
@@ -304,27 +304,27 @@ def abort_transaction(session: Session, transaction: TransactionDescription) -> 
     return TransactionClient(session, now.transactional_id, now.timeout_ms).init()
 
 
-def _same(transaction: TransactionDescription) -> tuple[int, int, int]:
+def _identify(transaction: TransactionDescription) -> tuple[int, int, int]:
     return transaction.producer_id, transaction.epoch, transaction.started_ms
 
 
 def abort_hanging(session: Session, held: HeldBack, holder: Holder) -> None:
     """Write the abort marker of a hanging transaction into its partition, as ``kafka-transactions.sh abort`` does.
 
-    Needs Alter or ClusterAction on the cluster. The caller has made sure that :func:`blind_spot` is empty: a marker
-    would end a transaction in use halfway. Raises KafkaError if this one is not, or no longer, hanging.
+    Needs Alter or ClusterAction on the cluster. The caller has made sure that :func:`explain_unlisted` is empty: a
+    marker would end a transaction in use halfway. Raises KafkaError if this one is not, or no longer, hanging.
     """
     deadline = session.deadline()
     tp = (held.topic, held.partition)
     now = [
         (each.producer_id, each.start_offset)
-        for found in held_back(session, [held.topic], deadline=deadline)
+        for found in find_held_back(session, [held.topic], deadline=deadline)
         for each in found.holders
         if each.hanging and (found.topic, found.partition) == tp
     ]
     if (holder.producer_id, holder.start_offset) not in now:
         raise KafkaError(
-            f"{partition_name(tp)}: nothing was aborted: producer {holder.producer_id} has no hanging transaction "
+            f"{format_partition(tp)}: nothing was aborted: producer {holder.producer_id} has no hanging transaction "
             f"there that begins at offset {holder.start_offset}; list the transactions again"
         )
     Marker = WriteTxnMarkersRequest.WritableTxnMarker
@@ -342,7 +342,7 @@ def abort_hanging(session: Session, held: HeldBack, holder: Holder) -> None:
 
     def read(answer: Any) -> Iterator[tuple[TopicPartition, int, None]]:
         for marker in answer.markers:
-            for partition, each in answered(marker.topics):
+            for partition, each in iter_partitions(marker.topics):
                 yield partition, each.error_code, None
 
     session.ask_leaders("aborting a hanging transaction", [tp], build, read, deadline)

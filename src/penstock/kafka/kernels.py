@@ -4,8 +4,8 @@ Nothing here allocates a Python object per record, holds the GIL or trusts its i
 compared with the remaining bytes before it is used. Callers always pass arrays of the same type (inputs read-only,
 outputs writable and contiguous), so every kernel is compiled once and then loaded from its cache.
 
-The format is that of "Record Batch" and "Record" in Kafka's documentation: varints are zigzag encoded, and a length of
--1 is null.
+The format is described under "Record Batch" and "Record" in Kafka's documentation: varints are zigzag encoded, and a
+length of -1 is null.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ SPAN_START, SPAN_END, SPAN_BASE, SPAN_LAST_DELTA, SPAN_COUNT, SPAN_TIME, SPAN_AP
 #: Columns of the table of batches that :func:`plan` writes.
 PLAN_PARTITION, PLAN_FIRST, PLAN_LAST, PLAN_BYTES, PLAN_BASE_TIME, PLAN_MAX_TIME = range(6)
 
-# The next position that _varint returns if there is none: larger than any end, so that one comparison after several
-# fields finds it, and small enough that a length can be added to it.
+# The next position that _read_varint returns if there is none: larger than any end, so that one comparison after
+# several fields finds it, and small enough that a length can be added to it.
 _NOWHERE = 1 << 61
 
 # Attributes, timestamp delta, offset delta, key, value and header count take a byte each at least.
@@ -77,7 +77,7 @@ def _copy(context: Any, target: Any, target_at: Any, source: Any, source_at: Any
 
 
 @njit(cache=True, nogil=True)
-def _varint(data: Bytes, position: int, end: int) -> tuple[np.int64 | int, int]:
+def _read_varint(data: Bytes, position: int, end: int) -> tuple[np.int64 | int, int]:
     """The varint at ``position`` and the position after it, or ``_NOWHERE`` if it does not end before ``end``."""
     if position >= end:
         return 0, _NOWHERE
@@ -132,19 +132,19 @@ def decode(
         append_time = spans[batch, SPAN_APPEND_TIME] != 0
         row_before = row
         for _ in range(spans[batch, SPAN_COUNT]):
-            length, position = _varint(data, position, batch_end)
+            length, position = _read_varint(data, position, batch_end)
             if length < _SMALLEST_RECORD or length > batch_end - position:
                 return row, batch, BAD_LENGTH
             end = position + length
-            time_delta, position = _varint(data, position + 1, end)
-            offset_delta, position = _varint(data, position, end)
-            key_length, position = _varint(data, position, end)
+            time_delta, position = _read_varint(data, position + 1, end)
+            offset_delta, position = _read_varint(data, position, end)
+            key_length, position = _read_varint(data, position, end)
             key_at = position
             if key_length > 0:
                 if key_length > end - position:
                     return row, batch, BAD_FIELD
                 position += key_length
-            value_length, position = _varint(data, position, end)
+            value_length, position = _read_varint(data, position, end)
             value_at = position
             if value_length > 0:
                 if value_length > end - position:
@@ -186,15 +186,15 @@ def measure_headers(data: Bytes, header_spans: Ints, first: int, last: int) -> t
     count = key_bytes = value_bytes = 0
     for row in range(first, last):
         end = header_spans[row, 1]
-        entries, position = _varint(data, header_spans[row, 0], end)
+        entries, position = _read_varint(data, header_spans[row, 0], end)
         if entries < 0 or entries > end - position:
             return count, key_bytes, value_bytes, row, BAD_HEADER
         for _ in range(entries):
-            length, position = _varint(data, position, end)
+            length, position = _read_varint(data, position, end)
             if length < 0 or length > end - position:
                 return count, key_bytes, value_bytes, row, BAD_HEADER
             key_bytes += length
-            length, position = _varint(data, position + length, end)
+            length, position = _read_varint(data, position + length, end)
             if length > end - position:
                 return count, key_bytes, value_bytes, row, BAD_HEADER
             if length > 0:
@@ -223,12 +223,12 @@ def decode_headers(
     """Appends the headers of the records ``first`` to ``last``, which were measured before; returns the next entry."""
     for row in range(first, last):
         end = header_spans[row, 1]
-        entries, position = _varint(data, header_spans[row, 0], end)
+        entries, position = _read_varint(data, header_spans[row, 0], end)
         for _ in range(entries):
-            length, position = _varint(data, position, end)
+            length, position = _read_varint(data, position, end)
             _copy(key_data, key_offsets[entry], data, position, length)
             key_offsets[entry + 1] = key_offsets[entry] + length
-            length, position = _varint(data, position + length, end)
+            length, position = _read_varint(data, position + length, end)
             value_valid[entry] = length >= 0
             length = max(length, 0)
             _copy(value_data, value_offsets[entry], data, position, length)

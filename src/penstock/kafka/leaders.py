@@ -34,8 +34,8 @@ class Leaders:
     def __init__(self) -> None:
         self._latest: dict[tuple[UUID, int], tuple[int, int]] = {}  # epoch and leader
 
-    def read_in(self, topic_id: UUID, epochs: Mapping[int, int]) -> bool:
-        """Note that partitions were read in these epochs, of any leader. Whether some of the epochs are new."""
+    def note_epochs(self, topic_id: UUID, epochs: Mapping[int, int]) -> bool:
+        """Note that partitions were read in these epochs, of any leader. Returns whether some of the epochs are new."""
         new = {
             (topic_id, partition): (epoch, -1)
             for partition, epoch in epochs.items()
@@ -48,7 +48,7 @@ class Leaders:
         """Whether a later epoch of the partition is known."""
         return topic_id is not None and 0 <= epoch < self._latest.get((topic_id, partition), _NEVER)[0]
 
-    def latest(self, topic_id: UUID | None, info: PartitionInfo) -> PartitionInfo:
+    def choose_latest(self, topic_id: UUID | None, info: PartitionInfo) -> PartitionInfo:
         """A partition as a broker describes it, but with the latest leader and epoch if the broker's are older."""
         if topic_id is None or info.leader_epoch < 0:
             return info

@@ -76,7 +76,7 @@ class KerberosLogin:
 Login = PasswordLogin | TokenLogin | KerberosLogin
 
 
-def _part(value: str) -> float:
+def _parse_part(value: str) -> float:
     try:
         if 0.5 <= (found := float(value)) <= 1:
             return found
@@ -85,7 +85,7 @@ def _part(value: str) -> float:
     raise ValueError("expected a number from 0.5 to 1")
 
 
-def _token_address(value: str) -> str:
+def _check_address(value: str) -> str:
     address = value.strip()
     parts = urlsplit(address)
     if parts.scheme in {"http", "https"} and parts.hostname:
@@ -101,7 +101,7 @@ def _token_address(value: str) -> str:
     raise ValueError("expected a URL such as https://host/token, or file:///path for a file with a token")
 
 
-def _class(*known: str) -> Codec:
+def _class_codec(*known: str) -> Codec:
     """One of Kafka's Java classes. Its package does not matter: a shaded client has another one."""
 
     def parse(value: str) -> str:
@@ -129,7 +129,7 @@ LOGIN_PROPERTIES: Mapping[str, Property] = {
     _JAAS: Property(TEXT, "Login module of the mechanism, with its options; its package does not matter.", secret=True),
     "sasl.kerberos.service.name": Property(TEXT, "Service of the brokers' Kerberos principals; `kafka` by default."),
     "sasl.login.callback.handler.class": Property(
-        _class(
+        _class_codec(
             "OAuthBearerLoginCallbackHandler", "OAuthBearerUnsecuredLoginCallbackHandler", "DefaultLoginCallbackHandler"
         ),
         "One of Kafka's own classes; has no effect, as the other properties say where the token comes from.",
@@ -137,7 +137,7 @@ LOGIN_PROPERTIES: Mapping[str, Property] = {
     "sasl.login.connect.timeout.ms": Property(number(1), "Longest wait for a connection to the token endpoint."),
     "sasl.login.read.timeout.ms": Property(number(1), "Longest wait for an answer of the token endpoint."),
     _WINDOW: Property(
-        Codec("Double", _part),
+        Codec("Double", _parse_part),
         "Part of a token's lifetime after which new connections get a new one; 0.8 by default.",
     ),
     _CLIENT_ID: Property(TEXT, "Id of this client at the token endpoint; also `clientId` in `sasl.jaas.config`."),
@@ -146,16 +146,16 @@ LOGIN_PROPERTIES: Mapping[str, Property] = {
         BOOLEAN, "Whether id and secret are URL-encoded in the request to the token endpoint."
     ),
     "sasl.oauthbearer.jwt.retriever.class": Property(
-        _class("DefaultJwtRetriever", "ClientCredentialsJwtRetriever", "FileJwtRetriever"),
+        _class_codec("DefaultJwtRetriever", "ClientCredentialsJwtRetriever", "FileJwtRetriever"),
         "One of Kafka's own classes for client credentials and files; has no effect.",
     ),
     "sasl.oauthbearer.jwt.validator.class": Property(
-        _class("DefaultJwtValidator", "ClientJwtValidator", "BrokerJwtValidator"),
+        _class_codec("DefaultJwtValidator", "ClientJwtValidator", "BrokerJwtValidator"),
         "One of Kafka's own classes; has no effect, as the brokers verify tokens.",
     ),
     "sasl.oauthbearer.scope": Property(TEXT, "Scope to ask for; also `scope` in `sasl.jaas.config`."),
     _ENDPOINT: Property(
-        Codec("URL", _token_address, quoted=False),
+        Codec("URL", _check_address, quoted=False),
         "URL of the server that issues tokens, `https://...`; or of a file with a token, `file:///...`.",
     ),
 }
@@ -175,35 +175,35 @@ def read_login(properties: Mapping[str, str], sasl: bool) -> tuple[Login | None,
         return None, list(misfit.problems)
 
 
-def _misfit(reason: str, key: str = _JAAS, hint: str = "") -> OptionsError:
+def _login_error(reason: str, key: str = _JAAS, hint: str = "") -> OptionsError:
     return OptionsError((Problem(reason, key, hint=hint),))
 
 
 _PACKAGE = "org.apache.kafka.common.security"
 
 
-def _module(values: Mapping[str, Any], mechanism: str, name: str, example: str) -> LoginModule | None:
+def _read_module(values: Mapping[str, Any], mechanism: str, name: str, example: str) -> LoginModule | None:
     if _JAAS not in values:
         return None
     try:
         found = login_module(values[_JAAS], example)
     except ValueError as malformed:
-        raise _misfit(str(malformed)) from None
+        raise _login_error(str(malformed)) from None
     if found.name != name:
         reason = f"login module {found.written} does not belong to {mechanism}: expected {example}"
-        raise _misfit(reason, hint="or set sasl.mechanism, whose default is GSSAPI")
+        raise _login_error(reason, hint="or set sasl.mechanism, whose default is GSSAPI")
     return found
 
 
-def _password(mechanism: str, values: Mapping[str, Any]) -> Login:
+def _read_password(mechanism: str, values: Mapping[str, Any]) -> Login:
     package, name = ("plain", "PlainLoginModule") if mechanism == "PLAIN" else ("scram", "ScramLoginModule")
     example = f'\'{_PACKAGE}.{package}.{name} required username="..." password="...";\''
-    found = _module(values, mechanism, name, example)
+    found = _read_module(values, mechanism, name, example)
     if found is None:
-        raise _misfit(f"is required with sasl.mechanism={mechanism}", hint=f"give it as {example}")
+        raise _login_error(f"is required with sasl.mechanism={mechanism}", hint=f"give it as {example}")
     for option in ("username", "password"):
         if option not in found.options:
-            raise _misfit(f"has no {option}: expected {example}")
+            raise _login_error(f"has no {option}: expected {example}")
     return PasswordLogin(mechanism, found.options["username"], found.options["password"])
 
 
@@ -211,10 +211,10 @@ _UNSECURED = "unsecuredLogin"
 _EXTENSION_NAME = re.compile(r"[A-Za-z]+")
 
 
-def _token(mechanism: str, values: Mapping[str, Any]) -> Login:
+def _read_token(mechanism: str, values: Mapping[str, Any]) -> Login:
     name = "OAuthBearerLoginModule"
     example = f"'{_PACKAGE}.oauthbearer.{name} required;' with or without options"
-    found = _module(values, mechanism, name, example)
+    found = _read_module(values, mechanism, name, example)
     options = found.options if found else {}
     url: str = values.get(_ENDPOINT, "")
     source: UnsecuredToken | TokenFile | TokenEndpoint
@@ -222,21 +222,21 @@ def _token(mechanism: str, values: Mapping[str, Any]) -> Login:
     if url.startswith("file:"):
         source = TokenFile(unquote(urlsplit(url).path))
     elif url:
-        source = _endpoint(url, options, values)
+        source = _read_endpoint(url, options, values)
     elif any(key.startswith(_UNSECURED) for key in options):
-        source, prefix = _unsecured(options), f"{_UNSECURED}Extension_"
+        source, prefix = _read_unsecured(options), f"{_UNSECURED}Extension_"
     else:
         hint = 'for development, unsecuredLoginStringClaim_sub="..." in sasl.jaas.config makes tokens without signature'
-        raise _misfit("is required with sasl.mechanism=OAUTHBEARER", _ENDPOINT, hint)
+        raise _login_error("is required with sasl.mechanism=OAUTHBEARER", _ENDPOINT, hint)
     extensions = tuple((key.removeprefix(prefix), value) for key, value in options.items() if key.startswith(prefix))
     for key, value in extensions:
         # KIP-342: RFC 7628 sends extensions with the token, under any name but the token's own.
         if not _EXTENSION_NAME.fullmatch(key) or key == "auth" or not value.isprintable():
-            raise _misfit(f"{prefix}{key}: expected a name of letters, not 'auth', and printable text")
+            raise _login_error(f"{prefix}{key}: expected a name of letters, not 'auth', and printable text")
     return TokenLogin(source, extensions, values.get(_WINDOW, 0.8))
 
 
-def _endpoint(url: str, options: Mapping[str, str], values: Mapping[str, Any]) -> TokenEndpoint:
+def _read_endpoint(url: str, options: Mapping[str, str], values: Mapping[str, Any]) -> TokenEndpoint:
     credentials = {_CLIENT_ID: "clientId", _CLIENT_SECRET: "clientSecret"}
     name, secret = (values.get(key) or options.get(option, "") for key, option in credentials.items())
     problems = [
@@ -260,20 +260,20 @@ def _endpoint(url: str, options: Mapping[str, str], values: Mapping[str, Any]) -
     )
 
 
-def _unsecured(options: Mapping[str, str]) -> UnsecuredToken:
+def _read_unsecured(options: Mapping[str, str]) -> UnsecuredToken:
     """The token that Kafka's OAuthBearerUnsecuredLoginCallbackHandler makes with these options."""
     try:
-        claims = tuple(_claims(options))
+        claims = tuple(_read_claims(options))
         lifetime = float(options.get(f"{_UNSECURED}LifetimeSeconds", "3600"))
     except ValueError:
-        raise _misfit(f"expected numbers in {_UNSECURED}NumberClaim_... and {_UNSECURED}LifetimeSeconds") from None
+        raise _login_error(f"expected numbers in {_UNSECURED}NumberClaim_... and {_UNSECURED}LifetimeSeconds") from None
     principal = options.get(f"{_UNSECURED}PrincipalClaimName", "sub")
     if principal not in dict(claims):
-        raise _misfit(f"has no {_UNSECURED}StringClaim_{principal}, the name to log in as")
+        raise _login_error(f"has no {_UNSECURED}StringClaim_{principal}, the name to log in as")
     return UnsecuredToken(claims, lifetime)
 
 
-def _claims(options: Mapping[str, str]) -> Iterator[tuple[str, str | float | tuple[str, ...]]]:
+def _read_claims(options: Mapping[str, str]) -> Iterator[tuple[str, str | float | tuple[str, ...]]]:
     readers: dict[str, Callable[[str], str | float | tuple[str, ...]]] = {
         f"{_UNSECURED}StringClaim_": str,
         f"{_UNSECURED}NumberClaim_": float,
@@ -286,21 +286,21 @@ def _claims(options: Mapping[str, str]) -> Iterator[tuple[str, str | float | tup
                 yield key.removeprefix(prefix), read(value)
 
 
-def _kerberos(mechanism: str, values: Mapping[str, Any]) -> Login:
+def _read_kerberos(mechanism: str, values: Mapping[str, Any]) -> Login:
     example = (
         '\'com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true keyTab="..." principal="...";\', '
         "or with useTicketCache=true"
     )
-    found = _module(values, mechanism, "Krb5LoginModule", example)
+    found = _read_module(values, mechanism, "Krb5LoginModule", example)
     options = found.options if found else {"useTicketCache": "true"}
     service = values.get("sasl.kerberos.service.name") or options.get("serviceName") or "kafka"
     if options.get("serviceName", service) != service:
-        raise _misfit("its serviceName differs from sasl.kerberos.service.name", hint="keep one of the two")
+        raise _login_error("its serviceName differs from sasl.kerberos.service.name", hint="keep one of the two")
     keytab, cache = (options.get(key, "").lower() == "true" for key in ("useKeyTab", "useTicketCache"))
     if not keytab and not cache:
-        raise _misfit(f"a job cannot ask for a password: expected {example}")
+        raise _login_error(f"a job cannot ask for a password: expected {example}")
     if keytab and not (options.get("keyTab") and options.get("principal")):
-        raise _misfit("useKeyTab=true needs keyTab and principal")
+        raise _login_error("useKeyTab=true needs keyTab and principal")
     return KerberosLogin(
         service,
         options.get("principal"),
@@ -310,7 +310,7 @@ def _kerberos(mechanism: str, values: Mapping[str, Any]) -> Login:
 
 
 _LOGINS: Mapping[str, Callable[[str, Mapping[str, Any]], Login]] = {
-    **dict.fromkeys(MECHANISMS, _password),
-    "OAUTHBEARER": _token,
-    "GSSAPI": _kerberos,
+    **dict.fromkeys(MECHANISMS, _read_password),
+    "OAUTHBEARER": _read_token,
+    "GSSAPI": _read_kerberos,
 }

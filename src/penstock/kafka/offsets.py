@@ -19,9 +19,9 @@ from penstock.deadline import Deadline
 from penstock.errors import PossibleDataLossError
 from penstock.kafka.faults import check_code
 from penstock.kafka.leaders import PartitionInfo
-from penstock.kafka.partitions import TopicPartition, by_topic, partition_name
+from penstock.kafka.partitions import TopicPartition, format_partition, group_by_topic
 from penstock.kafka.properties import READ_COMMITTED
-from penstock.kafka.session import GROUP, Session, answered
+from penstock.kafka.session import GROUP, Session, iter_partitions
 
 #: Besides a timestamp in ms, :func:`list_offsets` accepts these numbers of the Kafka protocol.
 EARLIEST = -2
@@ -97,14 +97,14 @@ def list_offsets(
         )
 
     def read(answer: Any) -> Iterator[tuple[TopicPartition, int, LogOffset | None]]:
-        for tp, each in answered(answer.topics):
+        for tp, each in iter_partitions(answer.topics):
             found = LogOffset(each.offset, each.timestamp, each.leader_epoch) if each.offset >= 0 else None
             yield tp, each.error_code, found
 
     return session.ask_leaders("listing offsets", partitions, build, read, deadline)
 
 
-def end_of_epochs(
+def find_epoch_ends(
     session: Session, epochs: Mapping[TopicPartition, int], *, deadline: Deadline | None = None
 ) -> dict[TopicPartition, LogOffset]:
     """The end of each partition's leader epoch, or of the last epoch before it that the leader knows (KIP-320).
@@ -141,26 +141,26 @@ def end_of_epochs(
 def check_truncation(session: Session, positions: Mapping[TopicPartition, LogOffset]) -> None:
     """Check that the records up to these positions are still in the logs (rule "truncated logs are noticed").
 
-    A position's epoch is that of the last record read; positions without one cannot be checked. Raises
+    A position's epoch is the epoch of the last record read; positions without one cannot be checked. Raises
     PossibleDataLossError, which names the first partition whose log was truncated below its position.
     """
     known = {tp: position.leader_epoch for tp, position in positions.items() if position.leader_epoch >= 0}
-    for tp, end in end_of_epochs(session, known).items():
+    for tp, end in find_epoch_ends(session, known).items():
         position = positions[tp]
         if end.offset < position.offset:
             raise PossibleDataLossError(
-                f"{partition_name(tp)}: records were read up to offset {position.offset} in leader "
+                f"{format_partition(tp)}: records were read up to offset {position.offset} in leader "
                 f"epoch {position.leader_epoch}, but the log of epoch {end.leader_epoch} ends at {end.offset}: an "
                 "unclean leader election truncated it; compare the published records with the log before you restart "
                 "from other offsets"
             )
 
 
-def committed_offsets(
+def fetch_committed_offsets(
     session: Session, group: str, partitions: Iterable[TopicPartition], deadline: Deadline | None = None
 ) -> dict[TopicPartition, CommittedOffset]:
     """The offsets that a group has committed, without partitions that have no commit. Waits for open transactions."""
-    topics = by_topic(partitions)
+    topics = group_by_topic(partitions)
 
     def build() -> Any:
         Group = OffsetFetchRequest.OffsetFetchRequestGroup
@@ -180,8 +180,8 @@ def committed_offsets(
         result = answer.groups[0] if answer.groups else answer
         check_code(result.error_code, f"group '{group}'", "Describe")
         found = {}
-        for tp, each in answered(result.topics):
-            check_code(each.error_code, partition_name(tp), "Describe")
+        for tp, each in iter_partitions(result.topics):
+            check_code(each.error_code, format_partition(tp), "Describe")
             if each.committed_offset >= 0:
                 epoch, metadata = each.committed_leader_epoch, each.metadata or ""
                 found[tp] = CommittedOffset(each.committed_offset, epoch, metadata)
@@ -205,21 +205,21 @@ def commit_offsets(
     Topic = OffsetCommitRequest.OffsetCommitRequestTopic
 
     def build() -> Any:
-        topics = offset_topics(Topic, Topic.OffsetCommitRequestPartition, offsets)
+        topics = build_offset_topics(Topic, Topic.OffsetCommitRequestPartition, offsets)
         return OffsetCommitRequest(
             group_id=group, generation_id_or_member_epoch=-1, member_id="", topics=topics, max_version=9
         )
 
     def check(answer: Any) -> None:
-        for tp, each in answered(answer.topics):
+        for tp, each in iter_partitions(answer.topics):
             if not is_gone(session, tp, each.error_code, deadline):
-                check_code(each.error_code, partition_name(tp), "Read")
+                check_code(each.error_code, format_partition(tp), "Read")
 
     if offsets:
         session.ask_coordinator(f"committing offsets of group '{group}'", GROUP, group, build, check, deadline)
 
 
-def offset_topics(Topic: Any, Partition: Any, offsets: Mapping[TopicPartition, CommittedOffset]) -> list[Any]:
+def build_offset_topics(Topic: Any, Partition: Any, offsets: Mapping[TopicPartition, CommittedOffset]) -> list[Any]:
     """The topics of a request that commits offsets, in its own classes."""
     return [
         Topic(
@@ -234,7 +234,7 @@ def offset_topics(Topic: Any, Partition: Any, offsets: Mapping[TopicPartition, C
                 for index in indexes
             ],
         )
-        for name, indexes in by_topic(offsets).items()
+        for name, indexes in group_by_topic(offsets).items()
     ]
 
 
@@ -246,7 +246,7 @@ def is_gone(session: Session, tp: TopicPartition, code: int, deadline: Deadline)
     return topic is None or all(each.partition != tp[1] for each in topic.partitions)
 
 
-def group_members(session: Session, group: str) -> int:
+def count_group_members(session: Session, group: str) -> int:
     """The number of members that a consumer group has; 0 for a group that does not exist."""
 
     def check(answer: Any) -> int:

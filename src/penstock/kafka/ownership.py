@@ -18,7 +18,7 @@ from penstock.errors import (
 from penstock.kafka.fetch import Fetcher, Range
 from penstock.kafka.produce import IMPLICIT_VERSION, Ack, Producer, ProducerIdentity
 from penstock.kafka.progress.reading import ProgressRead, read_present_progress, read_progress
-from penstock.kafka.progress.topic import ProgressTopic, progress_batch
+from penstock.kafka.progress.topic import ProgressTopic, encode_progress
 from penstock.kafka.properties import READ_UNCOMMITTED
 from penstock.kafka.session import Session
 from penstock.kafka.transactions import State, TransactionClient, TransactionDescription, describe_transaction
@@ -37,7 +37,7 @@ def claim(session: Session, client: TransactionClient, topic: ProgressTopic, run
     taken the id over, and AuthorizationError if progress may be written but not read.
     """
     deadline = session.deadline()
-    mine, since = Claim.mine(run_id), client.identity
+    mine, since = Claim.from_this_process(run_id), client.identity
     failure: Exception | None = None
     for _ in range(_CLAIM_ATTEMPTS):
         try:
@@ -53,7 +53,7 @@ def claim(session: Session, client: TransactionClient, topic: ProgressTopic, run
                 client.abort(deadline)
         if client.state is State.UNKNOWN:
             found = _retake(session, client, topic, run_id, since, deadline).claim
-            client.settled(fenced=False)
+            client.leave_unknown(fenced=False)
             if found == mine:
                 return mine
     raise RetriableError(
@@ -72,7 +72,7 @@ def write_progress(
 ) -> Ack:
     """Write ``entry`` to the progress topic as part of the client's open transaction, and wait for the brokers."""
     with Producer(session, client.identity, transactional_id=client.transactional_id) as producer:
-        producer.submit(topic.name, *progress_batch(topic, client.transactional_id, entry))
+        producer.submit(topic.name, *encode_progress(topic, client.transactional_id, entry))
         producer.flush(deadline)
         (ack,) = producer.acks()
     return ack
@@ -108,7 +108,7 @@ def settle(
     read = _retake(session, client, topic, run_id, None, deadline)
     progress = read.progress
     if progress and progress.batch_id > batch.batch_id and progress.query_id == batch.query_id:
-        client.settled(fenced=True)
+        client.leave_unknown(fenced=True)
         raise FencedError(
             f"transactional id '{client.transactional_id}' has published batch {progress.batch_id} of query "
             f"'{progress.query_id}' meanwhile, so another instance of the job runs or has run; stop one of the two"
@@ -120,7 +120,7 @@ def settle(
             "more, so it has lost records, perhaps also the progress of this batch. Check the topic; before you start "
             "the job again, check which records of the batch are in the output"
         )
-    client.settled(fenced=False)
+    client.leave_unknown(fenced=False)
     return isinstance(decision, Skip)
 
 
@@ -132,8 +132,8 @@ def _retake(
     since: ProducerIdentity | None,
     deadline: Deadline | None,
 ) -> ProgressRead:
-    """Take the id over again after a transaction without a definite end, unless it has another owner by now. Gives the
-    progress after that, which is definite. For ``since`` see :func:`_winner`.
+    """Take the id over again after a transaction without a definite end, unless it has another owner by now. Returns
+    the progress after that, which is definite. For ``since`` see :func:`_find_winner`.
 
     The client's state stays unknown, except after FencedError, which names the winner. The winner is not disturbed,
     unless it takes the id over at the same moment.
@@ -145,15 +145,15 @@ def _retake(
         # read afterwards.
         seen = describe_transaction(session, name, deadline=deadline)
         read = read_progress(session, topic, name, deadline=deadline)
-        _check_winner(client, _winner(read, run_id, since, seen.producer_id if seen else lost.producer_id))
-        # An InitProducerId of ours without an answer looks like another run's when it arrives: then only claims tell.
-        if client.init_lost or not (seen and _taken_over(seen, lost, committing=client.commit_asked)):
+        _check_winner(client, _find_winner(read, run_id, since, seen.producer_id if seen else lost.producer_id))
+        # An InitProducerId of ours without an answer looks like another run's when it arrives: then only claims decide.
+        if client.init_lost or not (seen and _is_taken_over(seen, lost, committing=client.commit_asked)):
             break
         patience = patience or Deadline.after(_CLAIM_SECONDS * 1000)
         if patience.passed:  # until then it may still write its claim
             read = read_present_progress(session, topic, name, deadline=deadline)
-            _check_winner(client, _winner(read, run_id, since, seen.producer_id))
-            client.settled(fenced=True)
+            _check_winner(client, _find_winner(read, run_id, since, seen.producer_id))
+            client.leave_unknown(fenced=True)
             former = read.latest_claim
             known = f" ({former})" if former and former.run_id != run_id else ""
             raise UnclaimedIdError(
@@ -166,10 +166,10 @@ def _retake(
     # No other run owns it. Taking a new epoch ends an open transaction, and only then progress is definite.
     owned = client.init(deadline)
     read = read_present_progress(session, topic, name, deadline=deadline)
-    winner = _winner(read, run_id, since, owned.producer_id)
+    winner = _find_winner(read, run_id, since, owned.producer_id)
     if winner is not None:
         # A copy intervened and may have published; now both are fenced, and both stop.
-        client.settled(fenced=True)
+        client.leave_unknown(fenced=True)
         raise FencedError(
             f"transactional id '{name}' was taken over by {winner} while the outcome of a transaction was looked up, "
             "and taken back; both runs stop: start one of the two again",
@@ -180,11 +180,11 @@ def _retake(
 
 def _check_winner(client: TransactionClient, winner: Claim | None) -> None:
     if winner is not None:
-        client.settled(fenced=True)
-        raise taken_over(client.transactional_id, winner)
+        client.leave_unknown(fenced=True)
+        raise taken_over_error(client.transactional_id, winner)
 
 
-def taken_over(transactional_id: str, winner: Claim) -> FencedError:
+def taken_over_error(transactional_id: str, winner: Claim) -> FencedError:
     """The error of a run whose id another run has claimed."""
     return FencedError(
         f"transactional id '{transactional_id}' was taken over by {winner}, which continues the job; this copy ends",
@@ -192,7 +192,7 @@ def taken_over(transactional_id: str, winner: Claim) -> FencedError:
     )
 
 
-def _winner(read: ProgressRead, run_id: str, since: ProducerIdentity | None, producer_id: int) -> Claim | None:
+def _find_winner(read: ProgressRead, run_id: str, since: ProducerIdentity | None, producer_id: int) -> Claim | None:
     """The claim of another run than ``run_id`` that took the id over after us.
 
     ``since`` is None once our own claim is committed: then a later claim is always a winner's. Before that, the latest
@@ -208,7 +208,7 @@ def _winner(read: ProgressRead, run_id: str, since: ProducerIdentity | None, pro
     return claim if later else None
 
 
-def _taken_over(seen: TransactionDescription, lost: ProducerIdentity, *, committing: bool) -> bool:
+def _is_taken_over(seen: TransactionDescription, lost: ProducerIdentity, *, committing: bool) -> bool:
     """Whether the coordinator's state comes from another client. ``committing``: we have asked for a commit.
 
     Our own commit and the broker's time-out leave the epoch unchanged or one higher, with a transaction that is being

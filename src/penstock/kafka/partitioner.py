@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from penstock.errors import SchemaError
 from penstock.kafka import kernels
-from penstock.kafka.columns import binary_column
+from penstock.kafka.columns import to_binary_column
 
 Partitions = NDArray[np.int32]
 
@@ -21,7 +21,7 @@ def by_key(keys: pa.Array | pa.ChunkedArray, partitions: int, *, fallback: int) 
     """
     _check(partitions, fallback)
     out = np.empty(len(keys), np.int32)
-    kernels.murmur2_partitions(binary_column(keys, len(keys)), partitions, fallback, out)
+    kernels.murmur2_partitions(to_binary_column(keys, len(keys)), partitions, fallback, out)
     return out
 
 

@@ -8,12 +8,12 @@ from collections.abc import Iterable
 TopicPartition = tuple[str, int]
 
 
-def partition_name(tp: TopicPartition) -> str:
+def format_partition(tp: TopicPartition) -> str:
     """A partition's name in messages."""
     return f"topic '{tp[0]}', partition {tp[1]}"
 
 
-def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+def group_by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
     """The partition numbers of each topic; topics and numbers are sorted."""
     topics: dict[str, list[int]] = {}
     for topic, partition in sorted(set(partitions)):

@@ -1,6 +1,6 @@
 """Producing encoded record batches: each is stamped with producer id, epoch and sequence, and several are under way.
 
-The rules are those of exactly-once delivery: one writer per partition, at most five unacknowledged batches per
+It keeps the rules of exactly-once delivery: one writer per partition, at most five unacknowledged batches per
 partition and one per partition and request (rule "one writer per partition"), errors handled by the table of
 :mod:`penstock.kafka.faults` (rule "each error has one action"), the protocol's version by the identity (rule "one
 protocol version per transaction").
@@ -25,14 +25,22 @@ from kafka.protocol.producer import AddPartitionsToTxnRequest, InitProducerIdReq
 
 from penstock.deadline import Backoff, Deadline
 from penstock.errors import AbortableError, KafkaError, PenstockError, RetriableError, StaleEpochError
-from penstock.kafka.faults import CLIENT_CODE, Action, Fault, KafkaFault, check_code, fault_of, fault_of_exception
-from penstock.kafka.partitions import TopicPartition, by_topic, partition_name
+from penstock.kafka.faults import (
+    CLIENT_CODE,
+    Action,
+    Fault,
+    KafkaFault,
+    check_code,
+    fault_from_code,
+    fault_from_exception,
+)
+from penstock.kafka.partitions import TopicPartition, format_partition, group_by_topic
 from penstock.kafka.record_batches import stamp
 from penstock.kafka.session import TRANSACTION, Session
 from penstock.kafka.wire import Node
 
 _WINDOW = 5
-#: So many bytes wait for more, or for the flush: a request to a broker has what is there for all of its partitions.
+#: This many bytes wait for more, or for the flush: a request to a broker has what is there for all of its partitions.
 _WAITING_BYTES = 64 << 10
 _SEQUENCES = 2**31
 _OUT_OF_ORDER, _UNKNOWN_PRODUCER, _NOT_ATTEMPTED = 45, 59, 55
@@ -80,9 +88,9 @@ def next_sequence(sequence: int, records: int) -> int:
 
 @dataclass
 class SendCounts:
-    """The requests of a producer: their number, the milliseconds until the answers came and those by which the brokers
-    delayed them (quotas), in all and the most. The batches that were acknowledged, with their records and bytes and
-    the bytes of the largest, and the records that were sent again."""
+    """The requests of a producer: their number, the milliseconds until the answers came, and the milliseconds that the
+    brokers delayed them (quotas), in total and at most. The batches that were acknowledged, with their records and
+    bytes and the bytes of the largest, and the records that were sent again."""
 
     requests: int = 0
     latency: float = 0
@@ -95,7 +103,7 @@ class SendCounts:
     batch_max: int = 0
     retried: int = 0
 
-    def add(self, latency: float, throttled: float) -> None:
+    def count_request(self, latency: float, throttled: float) -> None:
         """Count an answer."""
         self.requests += 1
         self.latency += latency
@@ -103,14 +111,14 @@ class SendCounts:
         self.throttled += throttled
         self.throttled_max = max(self.throttled_max, throttled)
 
-    def acknowledged(self, records: int, size: int) -> None:
+    def count_batch(self, records: int, size: int) -> None:
         """Count a batch."""
         self.batches += 1
         self.records += records
         self.bytes += size
         self.batch_max = max(self.batch_max, size)
 
-    def plus(self, other: SendCounts) -> SendCounts:
+    def combine(self, other: SendCounts) -> SendCounts:
         """The counts of both."""
         return SendCounts(
             self.requests + other.requests,
@@ -159,7 +167,7 @@ class _Lane:
 
     @property
     def name(self) -> str:
-        return partition_name(self.tp)
+        return format_partition(self.tp)
 
     def acknowledge(self, batch: _Batch, base_offset: int) -> None:
         """Count a batch. One that was sent again may come after later ones."""
@@ -195,7 +203,7 @@ class Producer:
 
     It gives up, with AbortableError, when it waits and ``abandoned`` says that the result is not wanted any more.
 
-    Errors: AbortableError if the transaction must be aborted and the batch redone, RetriableError after
+    Errors: AbortableError if the transaction must be aborted and the batch retried, RetriableError after
     ``delivery.timeout.ms``, AuthorizationError, or KafkaError if the write cannot succeed. After an error the producer
     cannot be used any more; close it.
     """
@@ -266,10 +274,10 @@ class Producer:
             return
         can_send = any(self._has_room(self._session.known_leader(*held.tp)) for held, _ in self._held)
         self._begin()
-        with self._remembering():
+        with self._remember_error():
             if can_send:  # else it is sent after the answers to what is under way
                 self._send()
-            while self._land(0.0):
+            while self._receive(0.0):
                 self._send()
             while self._bytes > self._session.config.buffer_memory and self._open:
                 self._step(None)
@@ -278,7 +286,7 @@ class Producer:
         """Wait until everything is acknowledged. The default deadline is each batch's ``delivery.timeout.ms``."""
         self._raise_failure()
         self._begin()
-        with self._remembering():
+        with self._remember_error():
             while self._open:
                 self._step(deadline)
 
@@ -305,7 +313,7 @@ class Producer:
             raise self._failure
 
     @contextlib.contextmanager
-    def _remembering(self) -> Iterator[None]:
+    def _remember_error(self) -> Iterator[None]:
         """Keeps the first error, and refuses all calls after it: a gap in the sequences cannot be closed."""
         try:
             yield
@@ -349,11 +357,11 @@ class Producer:
         self._send()
         now = time.monotonic()
         if deadline and deadline.passed:
-            raise self._gave_up(next(lane for lane in self._lanes.values() if lane.busy), f"within {deadline}")
+            raise self._timeout_error(next(lane for lane in self._lanes.values() if lane.busy), f"within {deadline}")
         alarms = [lane.not_before for lane in self._queued.values() if lane.not_before > now]
         alarms += [deadline.at] if deadline else []
         wait = min(alarms, default=now + 1.0) - now
-        self._land(min(1.0, max(0.001, wait)))
+        self._receive(min(1.0, max(0.001, wait)))
 
     def _send(self) -> None:
         """Requests to every broker, each with at most one batch of a partition, as far as the windows allow."""
@@ -367,7 +375,7 @@ class Producer:
                         del self._queued[lane.tp]
                 ids = {topic: self._session.topic(topic).topic_id for topic, _ in batches}
                 names: dict[UUID | None, str] = {each: topic for topic, each in ids.items() if each is not None}
-                answer = self._session.send(self._request(batches, ids), node)
+                answer = self._session.send(self._build_request(batches, ids), node)
                 flight = _Flight(node, batches, names, answer, time.monotonic())
                 self._flights[node] = self._flights.get(node, 0) + 1
                 flight.answer.add_done_callback(lambda _, flight=flight: self._landed.put(flight))  # type: ignore[misc]
@@ -383,11 +391,11 @@ class Producer:
         for lane in self._queued.values():
             # A partition with a failed batch waits for the answers to all of its batches under way (rule "one writer
             # per partition").
-            if lane.failed or len(lane.under_way) >= self._window_of(lane):
+            if lane.failed or len(lane.under_way) >= self._batch_window(lane):
                 continue
             batch = lane.waiting[0]
             if batch.expires <= now:
-                raise self._gave_up(lane, limit)
+                raise self._timeout_error(lane, limit)
             if lane.not_before > now:
                 continue
             try:
@@ -400,7 +408,7 @@ class Producer:
             except RetriableError as error:
                 lane.last_fault = Fault(CLIENT_CODE, "its leader is not known", Action.REFRESH)
                 lane.last_detail = str(error)
-                raise self._gave_up(lane, limit) from error
+                raise self._timeout_error(lane, limit) from error
             size = sizes.get(node, 0) + len(batch.data)
             if not self._has_room(node) or (node in groups and size > config.max_request_size):
                 continue
@@ -413,16 +421,16 @@ class Producer:
         limit = self._session.config.max_in_flight_requests_per_connection
         return node is None or self._flights.get(node, 0) < limit
 
-    def _window_of(self, lane: _Lane) -> int:
+    def _batch_window(self, lane: _Lane) -> int:
         """The number of batches of a partition that may be unacknowledged.
 
         A broker that does not know our producer id accepts any sequence as the first. If a leader under election
         refuses the first batch and accepts the second, the first one would come after it. (In a transaction that is a
-        gap in the sequences, and the batch is redone.)
+        gap in the sequences, and the batch is retried.)
         """
         return 1 if self._lease and lane.tp not in self._lease.begun else self._window
 
-    def _request(self, batches: dict[TopicPartition, _Batch], topic_ids: dict[str, UUID | None]) -> Any:
+    def _build_request(self, batches: dict[TopicPartition, _Batch], topic_ids: dict[str, UUID | None]) -> Any:
         Topic = ProduceRequest.TopicProduceData
         Partition = Topic.PartitionProduceData
         topics = [
@@ -431,7 +439,7 @@ class Producer:
                 topic_id=topic_ids[name],
                 partition_data=[Partition(index=index, records=batches[name, index].data) for index in indexes],
             )
-            for name, indexes in by_topic(batches).items()
+            for name, indexes in group_by_topic(batches).items()
         ]
         versions = {"min_version": 3}
         if self._identity and self._transactional_id:
@@ -456,7 +464,7 @@ class Producer:
             return
         label = "adding to the transaction: " + ", ".join(f"{topic}-{partition}" for topic, partition in new)
         Topic = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
-        topics = [Topic(name=name, partitions=partitions) for name, partitions in by_topic(new).items()]
+        topics = [Topic(name=name, partitions=partitions) for name, partitions in group_by_topic(new).items()]
 
         def build() -> Any:
             return AddPartitionsToTxnRequest(
@@ -470,18 +478,18 @@ class Producer:
         def check(answer: Any) -> None:
             for topic in answer.results_by_topic_v3_and_below:
                 for each in topic.results_by_partition:
-                    fault = fault_of(each.partition_error_code)
+                    fault = fault_from_code(each.partition_error_code)
                     if fault.action is Action.OUTCOME:
                         raise StaleEpochError(f"{label}: {fault.name}")
                     if fault.code != _NOT_ATTEMPTED:
-                        check_code(fault.code, partition_name((topic.name, each.partition_index)), "Write")
+                        check_code(fault.code, format_partition((topic.name, each.partition_index)), "Write")
 
         self._session.ask_coordinator(label, TRANSACTION, transactional_id, build, check)
         self._added.update(new)
 
     # --- answers ---
 
-    def _land(self, seconds: float) -> bool:
+    def _receive(self, seconds: float) -> bool:
         """Wait for one answer and process it; False if none came."""
         try:
             flight = self._landed.get(seconds > 0, seconds or None)
@@ -491,29 +499,29 @@ class Producer:
         self.latency = time.monotonic() - flight.sent
         error, throttled = flight.answer.exception(), 0
         if error is not None:
-            fault, detail = fault_of_exception(error)
-            if fault.action.again:
+            fault, detail = fault_from_exception(error)
+            if fault.action.retriable:
                 self._session.forget_topics(topic for topic, _ in flight.batches)
             results = dict.fromkeys(flight.batches, (fault, detail, -1))
         elif self._acks == 0:
-            results = dict.fromkeys(flight.batches, (fault_of(0), "", -1))
+            results = dict.fromkeys(flight.batches, (fault_from_code(0), "", -1))
         else:
-            results = self._results(flight)
+            results = self._read_results(flight)
             throttled = flight.answer.result().throttle_time_ms
             if any(fault.code in _WITHOUT_FOLLOWERS for fault, _, _ in results.values()):
-                self._session.doubt(flight.node)
-        self.counts.add(self.latency * 1000, throttled)
+                self._session.avoid(flight.node)
+        self.counts.count_request(self.latency * 1000, throttled)
         for tp, batch in flight.batches.items():
             missing = (Fault(CLIENT_CODE, "not in the answer", Action.REFRESH), "", -1)
             self._settle(self._lanes[tp], batch, *results.get(tp, missing))
         return True
 
-    def _results(self, flight: _Flight) -> dict[TopicPartition, tuple[Fault, str, int]]:
+    def _read_results(self, flight: _Flight) -> dict[TopicPartition, tuple[Fault, str, int]]:
         results = {}
         for topic in flight.answer.result().responses:
             for each in topic.partition_responses:
                 tp = (topic.name or flight.names.get(topic.topic_id, ""), int(each.index))
-                results[tp] = (fault_of(each.error_code), each.error_message or "", int(each.base_offset))
+                results[tp] = (fault_from_code(each.error_code), each.error_message or "", int(each.base_offset))
         return results
 
     def _settle(self, lane: _Lane, batch: _Batch, fault: Fault, detail: str, base_offset: int) -> None:
@@ -522,12 +530,12 @@ class Producer:
         if fault.action in {Action.NONE, Action.ACKNOWLEDGED}:
             self._bytes -= len(batch.data)
             self._open -= 1
-            self.counts.acknowledged(batch.records, len(batch.data))
+            self.counts.count_batch(batch.records, len(batch.data))
             if self._lease:
                 self._lease.begun.add(lane.tp)
             lane.acknowledge(batch, base_offset if fault.action is Action.NONE else -1)
             lane.backoff.attempts = 0
-        elif fault.action.again or followed_a_failure:
+        elif fault.action.retriable or followed_a_failure:
             lane.failed.append(batch)
             if not followed_a_failure:
                 lane.last_fault, lane.last_detail = fault, detail
@@ -536,13 +544,13 @@ class Producer:
             batch.failures += 1
             self.counts.retried += batch.records
             if batch.failures > self._session.config.retries:
-                raise self._gave_up(lane, f"after {self._session.config.retries} retries")
+                raise self._timeout_error(lane, f"after {self._session.config.retries} retries")
         elif self._lease and fault.code in {_OUT_OF_ORDER, _UNKNOWN_PRODUCER}:
             lane.failed.append(batch)
             lane.last_fault, lane.last_detail = fault, detail
             self._lease.spoilt = True
         else:
-            raise self._refused(lane, batch, fault, detail)
+            raise self._delivery_error(lane, batch, fault, detail)
         if lane.failed and not lane.under_way:
             lane.waiting.extendleft(sorted(lane.failed, key=lambda each: -each.ordinal))
             lane.failed.clear()
@@ -566,13 +574,13 @@ class Producer:
             for batch in lane.waiting:
                 self._stamp(lane.tp, batch)
 
-    def _refused(self, lane: _Lane, batch: _Batch, fault: Fault, detail: str) -> PenstockError:
+    def _delivery_error(self, lane: _Lane, batch: _Batch, fault: Fault, detail: str) -> PenstockError:
         label = f"writing {batch.records} records ({len(batch.data)} bytes) to {lane.name}"
         if fault.action is Action.OUTCOME:
             return StaleEpochError(f"{label}: {fault.name}")
         return fault.lacking("Write").error(label, detail)
 
-    def _gave_up(self, lane: _Lane, limit: str) -> PenstockError:
+    def _timeout_error(self, lane: _Lane, limit: str) -> PenstockError:
         detail = f" ({lane.last_detail})" if lane.last_detail else ""
         fault = f", at last {lane.last_fault.name}{detail}" if lane.last_fault else ""
         text = f"writing to {lane.name}: not acknowledged {limit}{fault}; check that its leader is up"
@@ -618,7 +626,7 @@ def _new_lease(session: Session) -> _Lease:
         )
 
     def check(answer: Any) -> _Lease:
-        fault = fault_of(answer.error_code)
+        fault = fault_from_code(answer.error_code)
         if fault.action is Action.DENIED:  # since 2.8 the right to write to any topic is enough
             hint = "grant the principal Write on the sink's topics; below Kafka 2.8, IdempotentWrite on the cluster"
             raise KafkaFault(replace(fault, hint=hint))

@@ -4,7 +4,7 @@ Every property of the Java consumer, producer and admin client (Kafka 4.3) is in
 :data:`ACTS` has the same effect as in Java, :data:`REFUSED` would contradict what penstock does itself, and
 :data:`WITHOUT_MEANING` configures a part of the Java client that penstock does not have; it is accepted, so that an
 existing table definition keeps working. A name that is close to one of them is an error; any other has no effect, as in
-the Java client, and :func:`remarks` names it.
+the Java client, and :func:`find_remarks` names it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ READ_COMMITTED = "read_committed"
 READ_UNCOMMITTED = "read_uncommitted"
 
 
-def _servers(value: str) -> tuple[str, ...]:
+def _parse_servers(value: str) -> tuple[str, ...]:
     servers = tuple(re.sub(r"^[A-Za-z_]+://", "", server) for server in COMMA_LIST.parse(value))
     for server in servers:
         if not re.fullmatch(r"(\[[0-9A-Fa-f:.%]+\]|[^:\s/]+):\d{1,5}", server):
@@ -43,14 +43,14 @@ def _servers(value: str) -> tuple[str, ...]:
     return servers
 
 
-def _acks(value: str) -> int:
+def _parse_acks(value: str) -> int:
     known = {"all": -1, "-1": -1, "0": 0, "1": 1}
     if value.strip().lower() not in known:
         raise ValueError("expected 'all', '1' or '0'")
     return known[value.strip().lower()]
 
 
-def _gzip_level(value: str) -> int | None:
+def _parse_gzip_level(value: str) -> int | None:
     level = number(-1, 9).parse(value)
     if level == 0:
         raise ValueError("expected a level from 1 to 9, or -1 for the default")
@@ -70,7 +70,7 @@ class ClientConfig:
     """
 
     bootstrap_servers: tuple[str, ...] = prop(
-        Codec("List<String>", _servers), "Brokers to ask first, as `host:port,host:port`.", MISSING
+        Codec("List<String>", _parse_servers), "Brokers to ask first, as `host:port,host:port`.", MISSING
     )
     client_id: str = prop(TEXT, "Name of this client in the brokers' logs, metrics and quotas.", "penstock")
     client_rack: str = prop(TEXT, "Rack of this client; sent with every fetch.", "")
@@ -124,16 +124,18 @@ class ClientConfig:
     allow_auto_create_topics: bool = prop(BOOLEAN, "Whether asking for a missing topic may create it.", True)
 
     acks: int = prop(
-        Codec("String", _acks),
-        "Replicas that must have a record batch: `all`, `1` or `0`. At-least-once needs `all`: with less, records are "
-        "lost with a broker, and a warning says so. Exactly-once refuses less.",
+        Codec("String", _parse_acks),
+        "Replicas that must have a record batch: `all`, `1` or `0`. At-least-once needs `all`: with less, records may "
+        "be lost with a broker, and a warning says so. Exactly-once refuses less.",
         -1,
     )
     enable_idempotence: bool = prop(BOOLEAN, "Broker-side removal of repeated record batches.", True)
     compression_type: str = prop(
         one_of("none", "gzip", "snappy", "lz4", "zstd", fold=str.lower), "Compression.", "none"
     )
-    compression_gzip_level: int | None = prop(Codec("Integer", _gzip_level), "Level for gzip; -1 for the default, 6.")
+    compression_gzip_level: int | None = prop(
+        Codec("Integer", _parse_gzip_level), "Level for gzip; -1 for the default, 6."
+    )
     compression_lz4_level: int | None = prop(number(1, 17), "Level for lz4.")
     compression_zstd_level: int | None = prop(number(-131_072, 22), "Level for zstd.")
     batch_size: int | None = prop(number(0), "Size at which a record batch is cut; 0 for one record in each.")
@@ -142,7 +144,7 @@ class ClientConfig:
     max_in_flight_requests_per_connection: int = prop(_POSITIVE, "Produce requests under way per broker.", 5)
     retries: int = prop(
         number(0),
-        "How often a record batch is sent again; `delivery.timeout.ms` is the other bound. 0 ends idempotence.",
+        "How often a record batch is sent again; `delivery.timeout.ms` is the other bound. 0 turns idempotence off.",
         2**31 - 1,
     )
     transaction_timeout_ms: int | None = prop(_POSITIVE, "Time after which the broker aborts an open transaction.")
@@ -178,21 +180,21 @@ def is_property(name: str) -> bool:
     return name in ACTS or name in WITHOUT_MEANING or name in REFUSED
 
 
-def remarks(properties: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+def find_remarks(properties: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     """The properties without effect that users may expect to have one, with the reason."""
     unknown = [(name, "it is not a property of a Kafka client") for name in properties if not is_property(name)]
     return (*unknown, *((name, BYTES) for name in properties if name in SERIALIZERS))
 
 
-def without_effect(properties: Mapping[str, str]) -> Mapping[str, str]:
+def find_without_effect(properties: Mapping[str, str]) -> Mapping[str, str]:
     """The other properties without effect, which a job does not need, each with the reason."""
     found = {name: WITHOUT_MEANING[name] for name in properties if name in WITHOUT_MEANING}
     found |= {name: REFUSED[name] for name in properties if name in REFUSED and is_usual(name, properties[name])}
     return {name: why for name, why in found.items() if name not in SERIALIZERS and why != BY_CONNECTOR}
 
 
-def shown_without_effect(found: Mapping[str, str], prefix: str = "") -> str:
-    """One line about properties of :func:`without_effect`, with ``prefix`` before their names; empty without any."""
+def describe_without_effect(found: Mapping[str, str], prefix: str = "") -> str:
+    """One line about properties of :func:`find_without_effect`, ``prefix`` before their names; empty without any."""
     reasons: dict[str, list[str]] = {}
     for name, why in found.items():
         reasons.setdefault(why, []).append(f"'{prefix}{name}'")
@@ -216,11 +218,11 @@ def _read(properties: Mapping[str, str]) -> tuple[dict[str, Any], tuple[Problem,
     problems += wrong
     values["login"], wrong = read_login(properties, str(values.get("security_protocol", "")).startswith("SASL_"))
     problems += wrong
-    problems += _idempotence(values)
+    problems += _check_idempotence(values)
     return values, tuple(problems)
 
 
-def _idempotence(values: dict[str, Any]) -> list[Problem]:
+def _check_idempotence(values: dict[str, Any]) -> list[Problem]:
     """Java's rule (KIP-679): acks other than all, or no retries, turn idempotence off unless it is set explicitly. More
     than 5 requests under way contradict it."""
     contradicting = []

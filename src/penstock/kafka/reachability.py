@@ -44,10 +44,10 @@ def is_of_connection(fault: Fault) -> bool:
     return fault.code == CLIENT_CODE
 
 
-def why(faults: Mapping[str, KafkaFault | None]) -> str:
+def explain_unreachable(faults: Mapping[str, KafkaFault | None]) -> str:
     """Why none of these addresses was reached, and what to check; ``faults`` has the last fault of each, None where
     nothing came back yet. One sentence, without addresses if there is one."""
-    found = {address: _reason(fault) for address, fault in faults.items()}
+    found = {address: _find_reason(fault) for address, fault in faults.items()}
     if len({each.words for each in found.values()}) == 1:
         words = next(iter(found.values())).words
     else:
@@ -55,7 +55,7 @@ def why(faults: Mapping[str, KafkaFault | None]) -> str:
     return "; ".join((words, *dict.fromkeys(each.hint for each in found.values())))
 
 
-def _reason(raised: KafkaFault | None) -> _Reason:
+def _find_reason(raised: KafkaFault | None) -> _Reason:
     if raised is None:
         return _NO_ANSWER
     fault, detail = raised.fault, raised.detail

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from penstock.errors import KafkaError, Problem, RecordError, SchemaError, UnsupportedError
 from penstock.kafka import kernels
-from penstock.kafka.columns import HEADERS_TYPE, binary_column, header_column, read_only
+from penstock.kafka.columns import HEADERS_TYPE, read_only, to_binary_column, to_header_column
 from penstock.kafka.compression import Compression, Decompressor, compress
 
 Raw = bytes | bytearray | memoryview | NDArray[np.uint8]
@@ -124,19 +124,19 @@ class Records:
         return int(self.offsets.size)
 
 
-def batch_headers(raw: Raw, *, where: str = "") -> Heads:
+def read_batch_headers(raw: Raw, *, where: str = "") -> Heads:
     """The headers of all complete batches of ``raw`` as an array of BATCH_DTYPE, control batches with their type.
 
     ``where`` names the partition in errors. Raises KafkaError for a batch that is malformed or has a wrong CRC32C,
     UnsupportedError for message formats v0 and v1.
     """
-    data = _bytes(raw)
+    data = _as_bytes(raw)
     try:
-        heads = _walk(data)
+        heads = _read_heads(data)
         _check_crcs(data, heads)
         _read_control_types(data, heads)
     except KafkaError as error:
-        raise _at(where, error) from error
+        raise _add_place(where, error) from error
     return heads
 
 
@@ -163,9 +163,9 @@ def scan(
     base offset of a batch that is malformed, (if checked) has a wrong CRC32C, or decompresses to more than
     :data:`LARGEST_BATCH` bytes, UnsupportedError for message formats v0 and v1.
     """
-    data = _bytes(raw)
+    data = _as_bytes(raw)
     try:
-        heads = _walk(data)
+        heads = _read_heads(data)
         complete = heads.size
         heads = heads[heads["base_offset"] < end_offset]
         if check_crcs:
@@ -173,13 +173,13 @@ def scan(
         dropped = np.zeros(heads.size, np.bool_)
         if aborted:
             _read_control_types(data, heads)
-            dropped = _aborted(heads, aborted)
+            dropped = _mark_aborted(heads, aborted)
         wanted = ~heads["is_control"] & ~dropped & (heads["last_offset"] >= start_offset)
         chosen = heads[wanted]
         opened = _open(data, chosen, max_bytes)
         columns = _decode(opened, start_offset, end_offset, headers)
     except KafkaError as error:
-        raise _at(where, error) from error
+        raise _add_place(where, error) from error
 
     if opened.taken < chosen.size:
         following = int(chosen["base_offset"][opened.taken])
@@ -201,22 +201,22 @@ def scan(
     )
 
 
-def _bytes(raw: Raw) -> Bytes:
+def _as_bytes(raw: Raw) -> Bytes:
     return read_only(np.ascontiguousarray(raw) if isinstance(raw, np.ndarray) else np.frombuffer(raw, np.uint8))
 
 
-def _at(where: str, error: KafkaError) -> KafkaError:
+def _add_place(where: str, error: KafkaError) -> KafkaError:
     text = f"{where}: {error}" if where else str(error)
     return KafkaError(
         f"{text}; fetch again from that offset, and if the error stays, inspect the partition's log with kafka-dump-log"
     )
 
 
-def _malformed(base_offset: int, reason: str) -> KafkaError:
+def _malformed_error(base_offset: int, reason: str) -> KafkaError:
     return KafkaError(f"the record batch at base offset {base_offset} is malformed: {reason}")
 
 
-def _walk(data: Bytes) -> Heads:
+def _read_heads(data: Bytes) -> Heads:
     """The headers of all complete batches."""
     view = data.data
     rows: list[tuple[Any, ...]] = []
@@ -229,9 +229,9 @@ def _walk(data: Bytes) -> Heads:
             hint = "brokers write v2 since 0.11: set message.format.version there, and write the old records again"
             raise UnsupportedError((Problem(reason, hint=hint),))
         if magic != 2:
-            raise _malformed(base, f"its magic is {magic}, not 2")
+            raise _malformed_error(base, f"its magic is {magic}, not 2")
         if length < _HEAD.size - _LENGTH.size:
-            raise _malformed(base, f"its length is {length} bytes, less than its header")
+            raise _malformed_error(base, f"its length is {length} bytes, less than its header")
         size = _LENGTH.size + length
         if position + size > data.size:
             break
@@ -240,11 +240,11 @@ def _walk(data: Bytes) -> Heads:
             producer_id, producer_epoch, base_sequence, count,
         ) = _HEAD.unpack_from(view, position)  # fmt: skip
         if base < expected:
-            raise _malformed(base, f"expected offset {expected} or a later one")
+            raise _malformed_error(base, f"expected offset {expected} or a later one")
         if last_delta < 0 or base + last_delta >= _NO_LIMIT:
-            raise _malformed(base, f"its last offset is {base} + {last_delta}")
+            raise _malformed_error(base, f"its last offset is {base} + {last_delta}")
         if count < 0:
-            raise _malformed(base, f"its record count is {count}")
+            raise _malformed_error(base, f"its record count is {count}")
         transactional, control = bool(attributes & _TRANSACTIONAL_BIT), bool(attributes & _CONTROL_BIT)
         rows.append(
             (
@@ -274,7 +274,7 @@ def _read_control_types(data: Bytes, heads: Heads) -> None:
         return
     opened = _open(data, heads[markers], SCAN_BYTES)
     if opened.taken < markers.size:  # brokers write some twenty bytes
-        raise _malformed(
+        raise _malformed_error(
             int(heads["base_offset"][markers[opened.taken]]), "control batches up to this one have more than 64 MiB"
         )
     keys = _decode(opened, 0, _NO_LIMIT, False)["keys"]
@@ -283,12 +283,12 @@ def _read_control_types(data: Bytes, heads: Heads) -> None:
         if count:
             key = keys[row].as_py()
             if key is None or len(key) < 4:
-                raise _malformed(int(heads["base_offset"][index]), "it is a control batch whose key has no type")
+                raise _malformed_error(int(heads["base_offset"][index]), "it is a control batch whose key has no type")
             heads["control_type"][index] = min(int.from_bytes(key[2:4], "big"), 127)
             row += count
 
 
-def _aborted(heads: Heads, aborted: Sequence[tuple[int, int]]) -> NDArray[np.bool_]:
+def _mark_aborted(heads: Heads, aborted: Sequence[tuple[int, int]]) -> NDArray[np.bool_]:
     """Marks the batches of aborted transactions: from a transaction's first offset to its producer's marker."""
     waiting = sorted(((first, producer) for producer, first in aborted), reverse=True)
     open_producers: set[int] = set()
@@ -347,10 +347,10 @@ def _open(data: Bytes, heads: Heads, max_bytes: int) -> _Opened:
             try:
                 buffer, at, size = decompressor.decompress(compression, data[start:end])
             except KafkaError as error:
-                raise _malformed(base, str(error)) from error
+                raise _malformed_error(base, str(error)) from error
             spans[index, kernels.SPAN_START], spans[index, kernels.SPAN_END] = at, at + size
         if count * _SMALLEST_RECORD > size:
-            raise _malformed(base, f"its {count} records have only {size} bytes")
+            raise _malformed_error(base, f"its {count} records have only {size} bytes")
         if index and total + size > max_bytes:
             return _Opened(spans[:index], runs, total)
         total += size
@@ -374,7 +374,7 @@ def _decode(opened: _Opened, start_offset: int, end_offset: int, want_headers: b
     rows = int(opened.spans[:, kernels.SPAN_COUNT].sum())
     offsets, timestamps = np.empty(rows, np.int64), np.empty(rows, np.int64)
     # All of the bytes may be keys, or values. Memory that is never written to costs nothing.
-    keys, values = _Output.sized(rows, opened.size), _Output.sized(rows, opened.size)
+    keys, values = _Output.allocate(rows, opened.size), _Output.allocate(rows, opened.size)
     header_spans = np.empty((rows if want_headers else 0, 2), np.int64)
     row, row_runs = 0, []
     for buffer, first, last in opened.runs:
@@ -384,7 +384,7 @@ def _decode(opened: _Opened, start_offset: int, end_offset: int, want_headers: b
             keys.offsets, keys.data, keys.valid, values.offsets, values.data, values.valid, header_spans,
         )  # fmt: skip
         if reason != kernels.WELL_FORMED:
-            raise _malformed(int(opened.spans[batch, kernels.SPAN_BASE]), _REASONS[reason])
+            raise _malformed_error(int(opened.spans[batch, kernels.SPAN_BASE]), _REASONS[reason])
         row_runs.append((buffer, row_before, row))
     return {
         "offsets": offsets[:row],
@@ -404,7 +404,7 @@ class _Output:
     valid: Bytes
 
     @classmethod
-    def sized(cls, rows: int, size: int) -> _Output:
+    def allocate(cls, rows: int, size: int) -> _Output:
         offsets = np.empty(rows + 1, np.int32)
         offsets[0] = 0
         return cls(offsets, np.empty(size, np.uint8), np.empty(rows, np.uint8))
@@ -425,7 +425,7 @@ def _decode_headers(runs: list[tuple[Bytes, int, int]], spans: Ints, offsets: In
         if reason != kernels.WELL_FORMED:
             raise KafkaError(f"the record at offset {offsets[row]} is malformed: its headers do not fit it")
         entries, key_bytes, value_bytes = entries + found, key_bytes + keys_found, value_bytes + values_found
-    keys, values = _Output.sized(entries, key_bytes), _Output.sized(entries, value_bytes)
+    keys, values = _Output.allocate(entries, key_bytes), _Output.allocate(entries, value_bytes)
     keys.valid.fill(1)
     list_offsets = np.empty(rows + 1, np.int32)
     list_offsets[0] = entry = 0
@@ -434,14 +434,14 @@ def _decode_headers(runs: list[tuple[Bytes, int, int]], spans: Ints, offsets: In
             read_only(buffer), spans, first, last, entry, list_offsets,
             keys.offsets, keys.data, values.offsets, values.data, values.valid,
         )  # fmt: skip
-    fields = [_text(keys.array(entries)), values.array(entries)]
+    fields = [_decode_header_keys(keys.array(entries)), values.array(entries)]
     struct_array = pa.StructArray.from_arrays(fields, fields=list(HEADERS_TYPE.value_type))
     # pa.array imports pandas for a NumPy array.
     limits = pa.Array.from_buffers(pa.int32(), rows + 1, [None, pa.py_buffer(list_offsets)])
     return pa.ListArray.from_arrays(limits, struct_array, type=HEADERS_TYPE)
 
 
-def _text(keys: pa.BinaryArray) -> pa.StringArray:
+def _decode_header_keys(keys: pa.BinaryArray) -> pa.StringArray:
     """Header keys as text. Kafka does not check that they are UTF-8; other bytes become U+FFFD, as in Java."""
     try:
         return keys.cast(pa.string())
@@ -490,8 +490,8 @@ def encode(
     batch alone, SchemaError for columns of other types or lengths.
     """
     rows = len(values)
-    key_column, value_column = binary_column(keys, rows), binary_column(values, rows)
-    header_lists = header_column(headers, rows)
+    key_column, value_column = to_binary_column(keys, rows), to_binary_column(values, rows)
+    header_lists = to_header_column(headers, rows)
     times = _per_row(timestamps, np.int64, "timestamps", rows)
     targets = _per_row(partitions, np.int32, "partitions", rows)
     if not rows:

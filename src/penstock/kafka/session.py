@@ -18,11 +18,19 @@ from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
 
 from penstock.deadline import Backoff, Deadline
 from penstock.errors import KafkaError, RetriableError
-from penstock.kafka.faults import CLIENT_CODE, Action, Fault, KafkaFault, check_code, fault_of, fault_of_exception
+from penstock.kafka.faults import (
+    CLIENT_CODE,
+    Action,
+    Fault,
+    KafkaFault,
+    check_code,
+    fault_from_code,
+    fault_from_exception,
+)
 from penstock.kafka.leaders import Leaders, PartitionInfo
-from penstock.kafka.partitions import TopicPartition, partition_name
+from penstock.kafka.partitions import TopicPartition, format_partition
 from penstock.kafka.properties import ClientConfig
-from penstock.kafka.reachability import is_of_connection, why
+from penstock.kafka.reachability import explain_unreachable, is_of_connection
 from penstock.kafka.wire import Node, Wire
 from penstock.notices import PATIENCE_SECONDS, Notice, tell
 
@@ -35,8 +43,8 @@ TRANSACTION = 1
 #: Makes a kafka-python request, a new one for each attempt.
 Build = Callable[[], Any]
 
-_NOT_THERE = fault_of(3)
-_NO_LEADER = fault_of(5)
+_NOT_THERE = fault_from_code(3)
+_NO_LEADER = fault_from_code(5)
 #: How long a topic may be unknown before it counts as missing: a new topic takes a moment to be known to all brokers.
 _UNKNOWN_TOPIC_SECONDS = 3.0
 #: How long a broker may be silent before another one gets a request that any broker can answer.
@@ -47,7 +55,7 @@ _SILENCE_REMEMBERED_SECONDS = 30.0
 
 @dataclass(frozen=True)
 class TopicInfo:
-    """A topic. ``topic_id`` differs from that of a deleted topic with the same name; None on brokers below 2.8."""
+    """A topic. ``topic_id`` differs from the id of a deleted topic with the same name; None on brokers below 2.8."""
 
     name: str
     topic_id: UUID | None
@@ -55,7 +63,7 @@ class TopicInfo:
     internal: bool
 
 
-def answered(topics: Iterable[Any]) -> Iterator[tuple[TopicPartition, Any]]:
+def iter_partitions(topics: Iterable[Any]) -> Iterator[tuple[TopicPartition, Any]]:
     """The partitions in an answer, with their entries."""
     for topic in topics:
         for each in topic.partitions:
@@ -115,7 +123,7 @@ class Session:
             fault = Fault(CLIENT_CODE, "no answer", Action.REFRESH)
             raise KafkaFault(fault, f"none within {deadline}{self._at(node)}") from None
         except Exception as error:
-            fault, detail = fault_of_exception(error)
+            fault, detail = fault_from_exception(error)
             raise KafkaFault(fault, f"{detail}{self._at(node)}".strip()) from error
 
     def exchange(self, request: Any, node: Node, deadline: Deadline) -> Any:
@@ -136,14 +144,14 @@ class Session:
         Raises the error of any other fault at once, and :class:`RetriableError` with the last fault if the deadline
         would pass.
         """
-        backoff, began, told = self.backoff(), time.monotonic(), not self._brokers_known
+        backoff, began, reported = self.backoff(), time.monotonic(), not self._brokers_known
         while True:
             try:
                 return step()
-            except RetriableError as error:  # a step of its own gave up
+            except RetriableError as error:  # a step with its own retries gave up
                 raise RetriableError(f"{label}: {error}") from error.__cause__
             except KafkaFault as raised:
-                if not raised.fault.action.again:
+                if not raised.fault.action.retriable:
                     raise raised.fault.error(label, raised.detail) from raised.__cause__
                 wait = backoff.next()
                 if deadline.left <= wait:
@@ -151,9 +159,9 @@ class Session:
                     hint = raised.fault.hint or "check that the brokers are up and reachable from here"
                     reason = f"{label}: no success within {deadline}, at last {last}; {hint}"
                     raise RetriableError(reason) from raised.__cause__
-                if not told and is_of_connection(raised.fault) and time.monotonic() - began > PATIENCE_SECONDS:
-                    told = True
-                    found = why({"": raised})
+                if not reported and is_of_connection(raised.fault) and time.monotonic() - began > PATIENCE_SECONDS:
+                    reported = True
+                    found = explain_unreachable({"": raised})
                     tell(f"{label}: {raised.detail}: {found}. Trying for another {round(deadline.left)} s")
                 time.sleep(wait)
 
@@ -169,7 +177,7 @@ class Session:
 
     def _ask_first_that_answers(self, build: Build, deadline: Deadline) -> tuple[Node, Any]:
         failure: KafkaFault | None = None
-        left = self._candidates()
+        left = self._list_candidates()
         asked: dict[Future[Any], Node] = {}
         while left or asked:
             if left:
@@ -185,10 +193,10 @@ class Session:
                 try:
                     result = self.wait(answer, deadline, node)
                 except KafkaFault as raised:
-                    if not raised.fault.action.again:
+                    if not raised.fault.action.retriable:
                         raise
                     self._faults[node] = raised
-                    # The fault of a broker at its own address says more than that of a bootstrap address.
+                    # The fault of a broker at its own address says more than the fault of a bootstrap address.
                     failure = raised if failure is None or isinstance(node, int) else failure
                     self._silent[node] = time.monotonic()
                 else:
@@ -199,7 +207,7 @@ class Session:
                 break
         raise failure or KafkaFault(_NO_LEADER)
 
-    def _candidates(self) -> list[Node]:
+    def _list_candidates(self) -> list[Node]:
         """Brokers that can answer general requests, those that were silent recently last."""
         long_ago = time.monotonic() - _SILENCE_REMEMBERED_SECONDS
         return sorted(self._wire.candidates(), key=lambda node: self._silent.get(node, long_ago) > long_ago)
@@ -259,15 +267,15 @@ class Session:
                     failure = raised
                     continue
                 for tp, code, result in results:
-                    fault = fault_of(code)
+                    fault = fault_from_code(code)
                     if fault.action is Action.NONE:
                         found[tp] = result
                         left.discard(tp)
                         continue
                     if fault.action is Action.REFRESH:
                         self.forget_topics([tp[0]])
-                    failure = KafkaFault(fault.lacking("Describe"), partition_name(tp))
-                    if not fault.action.again:
+                    failure = KafkaFault(fault.lacking("Describe"), format_partition(tp))
+                    if not fault.action.retriable:
                         raise failure
             if left:
                 raise failure or KafkaFault(_NO_LEADER, "an answer lacks partitions")
@@ -296,7 +304,7 @@ class Session:
         if self._brokers_known:
             node, answer = self.retrying("asking for metadata", deadline, step)
         else:
-            node, answer = self._connected(step, deadline)
+            node, answer = self._ask_cluster(step, deadline)
         with self._lock:
             self._wire.learn(answer)
             self._brokers_known = bool(answer.brokers)
@@ -309,13 +317,13 @@ class Session:
                 self._silent[node] = time.monotonic()  # it knows less than the others
         return answer
 
-    def _connected(self, step: Callable[[], T], deadline: Deadline) -> T:
+    def _ask_cluster(self, step: Callable[[], T], deadline: Deadline) -> T:
         """The first answer of the cluster. Tells after a few seconds that there is none yet, and why."""
         addresses, began = ",".join(self.config.bootstrap_servers), time.monotonic()
 
         def reasons() -> str:
             nodes = [each for each in self._wire.candidates() if isinstance(each, str)]
-            return why({self.address(node): self._faults.get(node) for node in nodes})
+            return explain_unreachable({self.address(node): self._faults.get(node) for node in nodes})
 
         def news() -> str:
             return f"Kafka at {addresses} is not reached yet: {reasons()}. Trying for another {round(deadline.left)} s"
@@ -341,7 +349,7 @@ class Session:
         """
         deadline = deadline or self.deadline()
         names = list(dict.fromkeys(names))
-        found = {} if fresh else {name: info for name in names if (info := self._cached(name))}
+        found = {} if fresh else {name: info for name in names if (info := self._find_cached(name))}
         missing = [name for name in names if name not in found]
         if not missing:
             return found
@@ -349,7 +357,7 @@ class Session:
         def step() -> dict[str, TopicInfo]:
             seen = {}
             for topic in self.metadata(missing, deadline, create).topics:
-                fault = fault_of(topic.error_code)
+                fault = fault_from_code(topic.error_code)
                 if fault.action is Action.NONE:
                     seen[topic.name] = self._learn(topic)
                 elif fault != _NOT_THERE:
@@ -400,21 +408,21 @@ class Session:
         if info.leader < 0:
             self.forget_topics([topic])
             since = f": no leader is known since leader epoch {info.leader_epoch}" if info.leader_epoch >= 0 else ""
-            raise KafkaFault(_NO_LEADER, partition_name((topic, partition)) + since)
+            raise KafkaFault(_NO_LEADER, format_partition((topic, partition)) + since)
         return info
 
     def known_leader(self, topic: str, partition: int) -> Node | None:
         """The leader of a partition as far as it is known without asking: what :meth:`partition` would give."""
-        info = self._cached(topic)
+        info = self._find_cached(topic)
         if info is None or partition >= len(info.partitions):
             return None
         found = info.partitions[partition]
         return found.leader if found.partition == partition and found.leader >= 0 else None
 
-    def read_in(self, topic: str, topic_id: UUID, epochs: Mapping[int, int]) -> None:
+    def note_epochs(self, topic: str, topic_id: UUID, epochs: Mapping[int, int]) -> None:
         """Note the leader epochs in which partitions of a topic were read: leaders of earlier epochs are not asked."""
         with self._lock:
-            if self._leaders.read_in(topic_id, epochs):
+            if self._leaders.note_epochs(topic_id, epochs):
                 self._topics.pop(topic, None)
 
     def known_epochs(self, topics: Iterable[str], deadline: Deadline) -> list[dict[TopicPartition, int]]:
@@ -436,11 +444,11 @@ class Session:
             for name in names:
                 self._topics.pop(name, None)
 
-    def doubt(self, node: Node) -> None:
+    def avoid(self, node: Node) -> None:
         """Ask other brokers before this one for a while: it may be cut off from them without noticing."""
         self._silent[node] = time.monotonic()
 
-    def _cached(self, name: str) -> TopicInfo | None:
+    def _find_cached(self, name: str) -> TopicInfo | None:
         with self._lock:
             learned, info = self._topics.get(name, (0.0, None))
         return info if time.monotonic() - learned < self.config.metadata_max_age_ms / 1000 else None
@@ -457,7 +465,7 @@ class Session:
             for each in sorted(topic.partitions, key=lambda each: int(each.partition_index))
         ]
         with self._lock:
-            partitions = tuple(self._leaders.latest(topic.topic_id, each) for each in described)
+            partitions = tuple(self._leaders.choose_latest(topic.topic_id, each) for each in described)
             info = TopicInfo(topic.name, topic.topic_id or None, partitions, bool(topic.is_internal))
             self._topics[info.name] = (time.monotonic(), info)
         return info
@@ -520,10 +528,10 @@ def close_sessions() -> None:
             session.close()
 
 
-def _forked() -> None:
+def _reset_after_fork() -> None:
     # The parent's sessions stay in the pool: closing them here would write to the parent's connections.
     global _pool_lock  # noqa: PLW0603 - another thread of the parent may have held it
     _pool_lock = threading.Lock()
 
 
-os.register_at_fork(after_in_child=_forked)
+os.register_at_fork(after_in_child=_reset_after_fork)

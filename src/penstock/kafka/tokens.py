@@ -14,7 +14,7 @@ from urllib.parse import quote_plus, urlencode, urlsplit
 
 from penstock.kafka.faults import CLIENT_CODE, Action, Fault, KafkaFault
 from penstock.kafka.login import TokenEndpoint, TokenFile, TokenLogin, UnsecuredToken
-from penstock.tls import tls_context
+from penstock.tls import build_tls_context
 
 _LARGEST_ANSWER = 1 << 20
 _SECONDS = 30.0
@@ -32,7 +32,7 @@ class Tokens:
         self._tls: ssl.SSLContext | None = None
         source = login.source
         if isinstance(source, TokenEndpoint) and source.url.startswith("https:"):
-            self._tls = tls_context(source.tls, "sasl.jaas.config")
+            self._tls = build_tls_context(source.tls, "sasl.jaas.config")
         self._lock = threading.Lock()
         self._token, self._good_until = "", 0.0
         #: Sent with the token (KIP-342).
@@ -49,7 +49,7 @@ class Tokens:
                 return self._token
             now = time.time()
             if isinstance(source, UnsecuredToken):
-                token, expires = _unsecured(source, now), now + source.lifetime
+                token, expires = _make_unsecured(source, now), now + source.lifetime
             elif isinstance(source, TokenFile):
                 token, expires = _read(source), now
             else:
@@ -65,10 +65,10 @@ class Tokens:
             answer = None
         answer = answer if isinstance(answer, dict) else {}
         if status != http.HTTPStatus.OK:
-            raise _no_token(source, status, answer)
+            raise _refusal_fault(source, status, answer)
         token = answer.get("access_token") or answer.get("id_token")
         if not isinstance(token, str) or not token.isascii() or not token.isprintable():
-            raise _refused(f"{source.url} answered without access_token", f"check {_URL}")
+            raise _token_fault(f"{source.url} answered without access_token", f"check {_URL}")
         expires = _expiry(token)
         if expires is None and isinstance(answer.get("expires_in"), int | float):
             expires = now + answer["expires_in"]
@@ -97,7 +97,7 @@ def _post(source: TokenEndpoint, tls: ssl.SSLContext | None) -> tuple[int, bytes
         answer = connection.getresponse()
         return answer.status, answer.read(_LARGEST_ANSWER)
     except ssl.SSLCertVerificationError as error:
-        raise _refused(
+        raise _token_fault(
             f"the certificate of {source.url} is not trusted: {error.verify_message}",
             'give ssl.truststore.location="..." and its type and password as options in sasl.jaas.config',
         ) from None
@@ -109,17 +109,17 @@ def _post(source: TokenEndpoint, tls: ssl.SSLContext | None) -> tuple[int, bytes
         connection.close()
 
 
-def _no_token(source: TokenEndpoint, status: int, answer: dict[str, Any]) -> KafkaFault:
+def _refusal_fault(source: TokenEndpoint, status: int, answer: dict[str, Any]) -> KafkaFault:
     """The fault of an error answer (RFC 6749, section 5.2), which may quote the request."""
     message = ": ".join(str(answer[key]) for key in ("error", "error_description") if answer.get(key))
     message = message.replace(source.client_secret, "******")[:500]
     detail = f"{source.url} answered with status {status}" + (f", {message}" if message else "")
     if status in {408, 429} or status >= 500:
         return KafkaFault(Fault(CLIENT_CODE, "token endpoint failed", Action.RETRY, "ask its operator"), detail)
-    return _refused(detail, f"check {_URL}, the client's id and secret, and the scope")
+    return _token_fault(detail, f"check {_URL}, the client's id and secret, and the scope")
 
 
-def _refused(detail: str, hint: str) -> KafkaFault:
+def _token_fault(detail: str, hint: str) -> KafkaFault:
     return KafkaFault(Fault(CLIENT_CODE, "no token", Action.REFUSED, hint), detail)
 
 
@@ -130,19 +130,19 @@ def _read(source: TokenFile) -> str:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "it is not ASCII text"
         hint = f"check {_URL}; the file must be at this path on every machine"
-        raise _refused(f"'{source.path}' cannot be read: {reason}", hint) from None
+        raise _token_fault(f"'{source.path}' cannot be read: {reason}", hint) from None
     if not token or not token.isprintable():
-        raise _refused(f"'{source.path}' holds no token", f"check {_URL}")
+        raise _token_fault(f"'{source.path}' holds no token", f"check {_URL}")
     return token
 
 
-def _unsecured(source: UnsecuredToken, now: float) -> str:
+def _make_unsecured(source: UnsecuredToken, now: float) -> str:
     """A JSON Web Token without signature (RFC 7519, section 6)."""
     claims = {**dict(source.claims), "iat": now, "exp": now + source.lifetime}
-    return f"{_encoded({'alg': 'none'})}.{_encoded(claims)}."
+    return f"{_encode_part({'alg': 'none'})}.{_encode_part(claims)}."
 
 
-def _encoded(content: dict[str, Any]) -> str:
+def _encode_part(content: dict[str, Any]) -> str:
     return base64.urlsafe_b64encode(json.dumps(content).encode()).decode().rstrip("=")
 
 

@@ -11,7 +11,7 @@ from kafka.protocol.metadata import ApiVersionsRequest
 
 from penstock.deadline import Deadline
 from penstock.errors import KafkaError
-from penstock.kafka.faults import Action, KafkaFault, check_code, fault_of
+from penstock.kafka.faults import Action, KafkaFault, check_code, fault_from_code
 from penstock.kafka.reserved import is_reserved
 from penstock.kafka.session import Session, TopicInfo
 from penstock.options import java_pattern
@@ -32,7 +32,7 @@ def cluster_id(session: Session) -> str:
     return session.cluster_id or ""
 
 
-def matching_topics(session: Session, pattern: str) -> dict[str, TopicInfo]:
+def find_matching_topics(session: Session, pattern: str) -> dict[str, TopicInfo]:
     """Topics whose whole name matches a regular expression, as with Java's ``Pattern.matches``.
 
     Leaves out Kafka's internal topics and penstock's own (progress).
@@ -77,18 +77,18 @@ def create_topic(
 
     created = session.ask_any(f"creating topic '{name}'", build, check, deadline)
 
-    def led() -> TopicInfo:
+    def require_leaders() -> TopicInfo:
         session.forget_topics([name])
         info = session.topic(name, deadline, exists=True)  # a busy broker may not know it for a while
         for each in info.partitions:
             session.partition(name, each.partition, deadline)
         return info
 
-    info = session.retrying(f"waiting for the leaders of topic '{name}'", deadline, led)
+    info = session.retrying(f"waiting for the leaders of topic '{name}'", deadline, require_leaders)
     return info.topic_id if created else None
 
 
-def topic_configs(
+def read_topic_configs(
     session: Session, names: Iterable[str], keys: Iterable[str] | None = None, *, deadline: Deadline | None = None
 ) -> dict[str, dict[str, str]] | None:
     """Settings of topics (all of them without ``keys``); None if DescribeConfigs is not granted."""
@@ -96,7 +96,7 @@ def topic_configs(
         return {}
     wanted = None if keys is None else list(keys)
     label = "reading settings of " + ", ".join(name for _, name in resources)
-    found = session.ask_any(label, lambda: _describe_configs(resources, wanted), _described, deadline)
+    found = session.ask_any(label, lambda: _describe_configs(resources, wanted), _read_configs, deadline)
     return None if found is None else {name: settings for (_, name), settings in found.items()}
 
 
@@ -116,7 +116,7 @@ def max_transaction_timeout_ms(session: Session, *, deadline: Deadline | None = 
     values = []
     for node, answer in asked:
         try:
-            found = _described(session.wait(answer, patience, node))
+            found = _read_configs(session.wait(answer, patience, node))
         except KafkaFault:
             continue
         value = (found or {}).get((_BROKER, str(node)), {}).get(name)
@@ -132,10 +132,10 @@ def _describe_configs(resources: Iterable[_Resource], keys: list[str] | None) ->
     return DescribeConfigsRequest(resources=named)
 
 
-def _described(answer: Any) -> dict[_Resource, dict[str, str]] | None:
+def _read_configs(answer: Any) -> dict[_Resource, dict[str, str]] | None:
     found = {}
     for result in answer.results:
-        if fault_of(result.error_code).action is Action.DENIED:
+        if fault_from_code(result.error_code).action is Action.DENIED:
             return None
         check_code(result.error_code, f"{result.resource_name}: {result.error_message or ''}")
         settings = {each.name: each.value for each in result.configs if each.value is not None}
@@ -143,7 +143,7 @@ def _described(answer: Any) -> dict[_Resource, dict[str, str]] | None:
     return found
 
 
-def finalized_features(session: Session, *, deadline: Deadline | None = None) -> dict[str, int]:
+def read_finalized_features(session: Session, *, deadline: Deadline | None = None) -> dict[str, int]:
     """The levels of the cluster's finalized features (ApiVersions v3, KIP-584); none on brokers below 2.7."""
 
     def build() -> Any:
@@ -158,4 +158,4 @@ def finalized_features(session: Session, *, deadline: Deadline | None = None) ->
 
 def transaction_version(session: Session, *, deadline: Deadline | None = None) -> int:
     """The finalized ``transaction.version``: 2 since Kafka 4.0 unless it was not raised, 0 if it is not known."""
-    return finalized_features(session, deadline=deadline).get("transaction.version", 0)
+    return read_finalized_features(session, deadline=deadline).get("transaction.version", 0)

@@ -32,16 +32,16 @@ from penstock.errors import (
     StaleEpochError,
     UnknownOutcomeError,
 )
-from penstock.kafka.faults import Action, check_code, fault_of
-from penstock.kafka.offsets import CommittedOffset, is_gone, offset_topics
-from penstock.kafka.partitions import TopicPartition, partition_name
+from penstock.kafka.faults import Action, check_code, fault_from_code
+from penstock.kafka.offsets import CommittedOffset, build_offset_topics, is_gone
+from penstock.kafka.partitions import TopicPartition, format_partition
 from penstock.kafka.produce import IMPLICIT_VERSION, ProducerIdentity
-from penstock.kafka.session import GROUP, TRANSACTION, Session, answered
+from penstock.kafka.session import GROUP, TRANSACTION, Session, iter_partitions
 from penstock.kafka.topics import max_transaction_timeout_ms, transaction_version
 
 _HOUR_MS, _QUARTER_MS = 3_600_000, 900_000
 _NO_ID, _NO_EPOCH = -1, -1
-# Answers to EndTxn that do not tell whether the transaction was committed.
+# Answers to EndTxn that do not say whether the transaction was committed.
 _INDEFINITE = {48, 49}  # INVALID_TXN_STATE, INVALID_PRODUCER_ID_MAPPING
 _NOT_FOUND = 105
 
@@ -83,7 +83,7 @@ class TransactionDescription:
 
 
 class _Indefinite(Exception):
-    """An answer that does not tell the outcome."""
+    """An answer from which the outcome is not known."""
 
 
 class TransactionClient:
@@ -151,7 +151,7 @@ class TransactionClient:
 
         def check(answer: Any) -> ProducerIdentity:
             self._inits_unanswered -= 1
-            fault = fault_of(answer.error_code)
+            fault = fault_from_code(answer.error_code)
             if fault.action is Action.OUTCOME and producer_id != _NO_ID:
                 raise _Indefinite(fault.name)
             check_code(answer.error_code)
@@ -160,14 +160,14 @@ class TransactionClient:
         try:
             self._identity = self._ask("taking over transactional id", build, check, deadline)
         except _Indefinite as raised:
-            raise self._unknown(str(raised)) from None
+            raise self._become_unknown(str(raised)) from None
         except KafkaError:  # the coordinator may still complete it
             self._inits_unanswered += 1
             raise
         if producer_id not in {_NO_ID, self._identity.producer_id}:
             # The brokers have forgotten the id and its owners (rule "forgotten ids prove nothing"), or its epochs ran
             # out.
-            raise self._unknown(f"after producer id {producer_id} came {self._identity.producer_id}")
+            raise self._become_unknown(f"after producer id {producer_id} came {self._identity.producer_id}")
         self._become(State.UNKNOWN if self.state is State.UNKNOWN else State.READY)
         self._fresh = True
         return self._identity
@@ -212,7 +212,7 @@ class TransactionClient:
         Topic = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic
 
         def build() -> Any:
-            topics = offset_topics(Topic, Topic.TxnOffsetCommitRequestPartition, offsets)
+            topics = build_offset_topics(Topic, Topic.TxnOffsetCommitRequestPartition, offsets)
             member = {"generation_id": -1, "member_id": "", "group_instance_id": None}
             return TxnOffsetCommitRequest(**owner, **member, topics=topics, **versions)
 
@@ -220,9 +220,9 @@ class TransactionClient:
             _check_offsets(answer.error_code, f"group '{group}'", label)
 
         def check(answer: Any) -> None:
-            for tp, each in answered(answer.topics):
+            for tp, each in iter_partitions(answer.topics):
                 if not is_gone(self._session, tp, each.error_code, deadline):
-                    _check_offsets(each.error_code, partition_name(tp), label)
+                    _check_offsets(each.error_code, format_partition(tp), label)
 
         try:
             if not implicit:
@@ -273,12 +273,14 @@ class TransactionClient:
                 return
             taken = self._init(_NO_ID, _NO_EPOCH, deadline)
         except KafkaError as error:
-            raise self._unknown(str(error)) from error
+            raise self._become_unknown(str(error)) from error
         # The abort, ours or the broker's, took the next epoch and we the one after it. Any other epoch means that
         # another instance took the id over after we asked, and perhaps published the same batch before we fenced it
         # (or that an answer was lost, or that epochs ran out): only progress and claims tell.
         if (taken.producer_id, taken.epoch) != (identity.producer_id, identity.epoch + 2):
-            raise self._unknown(f"after epoch {identity.epoch} came {taken.epoch} of producer id {taken.producer_id}")
+            raise self._become_unknown(
+                f"after epoch {identity.epoch} came {taken.epoch} of producer id {taken.producer_id}"
+            )
 
     def _end(self, committed: bool, deadline: Deadline | None) -> None:
         identity = self.identity
@@ -295,7 +297,7 @@ class TransactionClient:
             )
 
         def check(answer: Any) -> tuple[int, int]:
-            fault = fault_of(answer.error_code)
+            fault = fault_from_code(answer.error_code)
             if fault.action is Action.OUTCOME or fault.code in _INDEFINITE:
                 raise _Indefinite(fault.name)
             check_code(answer.error_code)
@@ -305,9 +307,9 @@ class TransactionClient:
             label = "committing the transaction of" if committed else "aborting the transaction of"
             producer_id, epoch = self._ask(label, build, check, deadline)
         except _Indefinite as raised:
-            raise self._unknown(str(raised)) from None
+            raise self._become_unknown(str(raised)) from None
         except KafkaError as error:  # of any type: it may answer a repeated request
-            raise self._unknown(str(error)) from error
+            raise self._become_unknown(str(error)) from error
         except BaseException:  # interrupted
             self._become(State.UNKNOWN)
             raise
@@ -316,11 +318,11 @@ class TransactionClient:
             self._fresh = True
         self._become(State.READY)
 
-    def settled(self, *, fenced: bool) -> None:
+    def leave_unknown(self, *, fenced: bool) -> None:
         """Leave :data:`State.UNKNOWN`: progress was read after :meth:`init`, or another run owns the id."""
         self._become(State.FENCED if fenced else State.READY)
 
-    def _unknown(self, reason: str) -> UnknownOutcomeError:
+    def _become_unknown(self, reason: str) -> UnknownOutcomeError:
         self._become(State.UNKNOWN)
         return UnknownOutcomeError(
             f"transactional id '{self.transactional_id}': the outcome of its transaction is not known: {reason}"
@@ -345,7 +347,7 @@ class TransactionClient:
 
 
 def _check_offsets(code: int, where: str, label: str) -> None:
-    fault = fault_of(code)
+    fault = fault_from_code(code)
     if fault.action is Action.OUTCOME:
         raise StaleEpochError(f"{label}: {where}: {fault.name}")
     check_code(code, where, "Read")

@@ -26,7 +26,7 @@ from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 
 from penstock.kafka.authentication import Authentication
 from penstock.kafka.properties import ClientConfig
-from penstock.tls import tls_context
+from penstock.tls import build_tls_context
 
 #: A broker id, or the name kafka-python gives to a bootstrap address.
 Node = int | str
@@ -265,22 +265,22 @@ class _Transfer:
                 # Data before the end counts: a refused login is answered, then closed. The next read meets the end.
                 return None if read else self._failure(raised)
             if not count:
-                return None if read else _lost("closed by the broker")
+                return None if read else _connection_error("closed by the broker")
             read += count
             self._heard = True
             self._left = self._left[count:]
             if not self._left:
-                self._completed()
+                self._complete()
         return None
 
     def _failure(self, raised: OSError) -> Exception:
-        error = _lost(raised)
+        error = _connection_error(raised)
         if isinstance(raised, ssl.SSLError) and not self._heard:
             # With TLS 1.3 a broker refuses a client's certificate after the client's part of the handshake.
             error.__cause__ = raised
         return error
 
-    def _completed(self) -> None:
+    def _complete(self) -> None:
         """The size of an answer has arrived, or the answer."""
         if self._answer is None:
             (size,) = _SIZE.unpack(self._whole)
@@ -304,13 +304,13 @@ class _Transfer:
                     self._write_buffer.appendleft(piece)
                     return sent, None
                 except OSError as raised:
-                    return sent, _lost(raised)
+                    return sent, _connection_error(raised)
                 sent += count
                 piece = piece[count:]
-        return sent, None if self._sock is not None else _lost("closed while sending")
+        return sent, None if self._sock is not None else _connection_error("closed while sending")
 
 
-def _lost(why: object) -> Exception:
+def _connection_error(why: object) -> Exception:
     error: Exception = kafka.errors.KafkaConnectionError(why)
     return error
 
@@ -347,7 +347,7 @@ def _library_config(config: ClientConfig) -> dict[str, Any]:
         "receive_message_max_bytes": _NO_LIMIT,
         # Producers and fetchers limit their requests under way themselves.
         "max_in_flight_requests_per_connection": _NO_LIMIT,
-        "ssl_context": tls_context(config.tls) if secure else None,
+        "ssl_context": build_tls_context(config.tls) if secure else None,
     }
 
 

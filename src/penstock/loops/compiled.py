@@ -30,7 +30,7 @@ def inlined(function: _F) -> _F:
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def borrowed(_: Any, array: Any) -> Any:
+def borrow(_: Any, array: Any) -> Any:
     """``array`` without reference counting, for compiled code. Otherwise a call that is not inlined increments and
     decrements the count of each array argument, with a locked instruction each.
 

@@ -25,13 +25,13 @@ _LEAST_PRINTED, _MOST_PRINTED = -293, 325
 _LEAST_READ, _MOST_READ = -342, 308
 
 
-def _power(exponent: int) -> int:
+def _scale_power(exponent: int) -> int:
     """``10**exponent`` scaled by a power of two into 128 bits, rounded down."""
     scaled: int = (10 ** max(exponent, 0) << 1300) // 10 ** max(-exponent, 0)
     return scaled >> (scaled.bit_length() - 128)
 
 
-def _halves(values: list[int]) -> tuple[Vector, Vector]:
+def _split_halves(values: list[int]) -> tuple[Vector, Vector]:
     high = np.array([value >> 64 for value in values], np.uint64)
     low = np.array([value & (2**64 - 1) for value in values], np.uint64)
     return high, low
@@ -39,18 +39,18 @@ def _halves(values: list[int]) -> tuple[Vector, Vector]:
 
 def _printing_power(exponent: int) -> int:
     """128 bits of ``10**exponent`` rounded up, unless it is exact."""
-    down = _power(exponent)
+    down = _scale_power(exponent)
     return down if 0 <= exponent <= 55 else down + 1
 
 
 def _reading_power(exponent: int) -> int:
     """128 bits of ``5**exponent``, rounded down for positive exponents and up for negative ones."""
-    down = _power(exponent)
+    down = _scale_power(exponent)
     return down if exponent >= 0 else down + 1
 
 
-_PRINT_HIGH, _PRINT_LOW = _halves([_printing_power(each) for each in range(_LEAST_PRINTED, _MOST_PRINTED + 1)])
-_READ_HIGH, _READ_LOW = _halves([_reading_power(each) for each in range(_LEAST_READ, _MOST_READ + 1)])
+_PRINT_HIGH, _PRINT_LOW = _split_halves([_printing_power(each) for each in range(_LEAST_PRINTED, _MOST_PRINTED + 1)])
+_READ_HIGH, _READ_LOW = _split_halves([_reading_power(each) for each in range(_LEAST_READ, _MOST_READ + 1)])
 _TENS = np.array([10.0**each for each in range(23)])
 
 #: Doubles in this range are tried as decimals with this exponent, which then have at most 15 digits.

@@ -17,7 +17,7 @@ _MIXER, _U32 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(32)
 
 
 @inlined
-def _same(text: Vector, words: Vector, one: int, other: int, are_texts: bool) -> bool:
+def _are_equal(text: Vector, words: Vector, one: int, other: int, are_texts: bool) -> bool:
     """Whether the keys at ``words[one]`` and ``words[other]`` are equal."""
     if not are_texts:
         return bool(words[one] == words[other])
@@ -37,7 +37,7 @@ def _hash(text: Vector, words: Vector, one: int, are_texts: bool) -> Word:
 
 
 @compiled
-def _emptied(places: Vector, count: int) -> int:
+def _clear_places(places: Vector, count: int) -> int:
     """Clear the first places, at least two per key and a power of two; returns their number less one."""
     mask = 1
     while mask < 2 * count:
@@ -59,18 +59,18 @@ def keys_repeat(text: Vector, words: Vector, first: int, last: int, places: Vect
     if count <= _FEW_KEYS:
         for one in range(first, last, width):
             for other in range(first, one, width):
-                if _same(text, words, one, other, are_texts):
+                if _are_equal(text, words, one, other, are_texts):
                     return True
         return False
     if 2 * count > len(places):
         return True
-    mask = _emptied(places, count)
+    mask = _clear_places(places, count)
     for one in range(first, last, width):
         pos: Word = np.int64(_hash(text, words, one, are_texts) >> _U32) & mask
         probes = 0
         while places[pos] >= 0:
             probes += 1
-            if probes > _MOST_PROBES or _same(text, words, one, places[pos], are_texts):
+            if probes > _MOST_PROBES or _are_equal(text, words, one, places[pos], are_texts):
                 return True
             pos = (pos + 1) & mask
         places[pos] = one

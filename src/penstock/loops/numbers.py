@@ -119,7 +119,7 @@ def _single_is_safe(value: float, bits: int) -> bool:
 
 
 @compiled
-def _scaled(digits: Word, power: int, scale: int, precision: int) -> int:
+def _scale(digits: Word, power: int, scale: int, precision: int) -> int:
     """``digits * 10**power`` at ``scale``, rounded half up, or FAILED where 18 digits or ``precision`` are too few."""
     shift = power + scale
     if shift >= 0:
@@ -146,7 +146,7 @@ def number_value(
         value = -digits if negative else digits
         return whole and _LEAST[root] <= value <= _MOST[root], value
     if root == DECIMAL:
-        value = _scaled(digits, power, scale, precision)
+        value = _scale(digits, power, scale, precision)
         return value >= 0, -value if negative else value
     real = to_double(digits, power)
     if np.isnan(real):

@@ -29,7 +29,7 @@ _TEN, _SIXTY, _BILLION = np.uint64(10), np.uint64(60), np.uint64(1_000_000_000)
 
 
 @inlined
-def days_of(year: int, month: int, day: int) -> int:
+def days_from_date(year: int, month: int, day: int) -> int:
     """Days since 1970-01-01 of a day in the proleptic Gregorian calendar, years from March to February."""
     shifted = year - (1 if month <= 2 else 0)
     era = shifted // 400
@@ -60,11 +60,11 @@ def parse_date(text: Vector, start: int, end: int) -> int:
     )
     if century < 0 or year < 0:
         return REFUSED
-    return _days(century * 100 + year, month, day)
+    return _count_days(century * 100 + year, month, day)
 
 
 @inlined
-def _days(year: int, month: int, day: int) -> int:
+def _count_days(year: int, month: int, day: int) -> int:
     """Days since the epoch, or REFUSED for a day that the calendar does not have."""
     if year < 1 or month < 1 or month > 12 or day < 1 or day > 31:
         return REFUSED
@@ -74,7 +74,7 @@ def _days(year: int, month: int, day: int) -> int:
             return REFUSED
         if day == 31 and month in (4, 6, 9, 11):
             return REFUSED
-    return days_of(year, month, day)
+    return days_from_date(year, month, day)
 
 
 @inlined
@@ -84,11 +84,11 @@ def parse_time(text: Vector, start: int, end: int) -> int:
     if size < 8 or text[start + 2] != chars.COLON or text[start + 5] != chars.COLON or size > 18:
         return REFUSED
     hour, minute = two_digits(text, start), two_digits(text, start + 3)
-    return _nanos(hour, minute, two_digits(text, start + 6), text, start + 8, end)
+    return _read_nanos(hour, minute, two_digits(text, start + 6), text, start + 8, end)
 
 
 @inlined
-def _nanos(hour: int, minute: int, second: int, text: Vector, at: int, end: int) -> int:
+def _read_nanos(hour: int, minute: int, second: int, text: Vector, at: int, end: int) -> int:
     """Nanoseconds of the day at a time with the fraction in ``text[at:end]``, or REFUSED."""
     if hour < 0 or hour > 23 or minute < 0 or minute > 59 or second < 0 or second > 59:
         return REFUSED
@@ -126,8 +126,8 @@ def parse_timestamp(text: Vector, start: int, end: int, separator: int, zone: bo
         return REFUSED
     month = month * _TEN + (month >> np.uint64(8))  # pairs of digits are numbers
     minute = minute * _TEN + (minute >> np.uint64(8))
-    days = _days(_byte(month, 0) * 100 + _byte(month, 2), _byte(month, 5), _byte(minute, 0))
-    nanos = _nanos(_byte(minute, 3), _byte(minute, 6), two_digits(text, start + 17), text, start + 19, end)
+    days = _count_days(_byte(month, 0) * 100 + _byte(month, 2), _byte(month, 5), _byte(minute, 0))
+    nanos = _read_nanos(_byte(minute, 3), _byte(minute, 6), two_digits(text, start + 17), text, start + 19, end)
     if REFUSED in (days, nanos):
         return REFUSED
     return days * DAY_MICROS + nanos // 1000
@@ -139,8 +139,8 @@ def _byte(word: Word, number: int) -> Word:
 
 
 @inlined
-def day_of(days: int) -> tuple[Word, Word, Word]:
-    """Year, month and day of a number of days since 1970-01-01; the inverse of :func:`days_of`.
+def date_from_days(days: int) -> tuple[Word, Word, Word]:
+    """Year, month and day of a number of days since 1970-01-01; the inverse of :func:`days_from_date`.
 
     Fractions instead of divisions, as in C. Neri and L. Schneider, "Euclidean affine functions and their application to
     calendar algorithms" (2022).
@@ -162,7 +162,7 @@ def write_date(out: Vector, at: int, days: int) -> int:
     """Write ``yyyy-MM-dd``; returns the position after it, or -1 for a year beyond 0000 to 9999."""
     if days < _FIRST_DAY or days > _LAST_DAY:
         return -1
-    year, month, day = day_of(days)
+    year, month, day = date_from_days(days)
     put_two_digits(out, at, year // 100)
     put_two_digits(out, at + 2, year % 100)
     out[at + 4] = chars.MINUS

@@ -1,4 +1,4 @@
-"""Type roots: the numbers by which compiled loops distinguish types."""
+"""Type roots: compiled loops tell types apart by these numbers."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def time_digits(data_type: TimeType) -> int:
     return min(data_type.precision, 3)
 
 
-def root_of(data_type: DataType) -> tuple[int, int, int]:
+def describe_root(data_type: DataType) -> tuple[int, int, int]:
     """Type root, precision and scale of a column for the compiled loops."""
     match data_type:
         case PrimitiveType(name=name):
@@ -66,4 +66,4 @@ def nested_root(data_type: DataType) -> int:
             return ARRAY
         case MapType():
             return MAP
-    return root_of(data_type)[0]
+    return describe_root(data_type)[0]

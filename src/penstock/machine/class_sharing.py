@@ -8,6 +8,6 @@ from pathlib import Path
 SILENT = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")
 
 
-def sharing(archive: Path) -> tuple[str, ...]:
+def sharing_options(archive: Path) -> tuple[str, ...]:
     """Options of a JVM that use an archive. Where it does not fit, the JVM does without, and does not warn."""
     return (f"-XX:SharedArchiveFile={archive}", *SILENT)

@@ -28,7 +28,7 @@ _SHELVES = (
 )
 
 
-def _install(minimum: int) -> str:
+def _suggest_install(minimum: int) -> str:
     return (
         f"install Java {minimum} or newer (`apt-get install openjdk-{minimum}-jre-headless`, "
         f"`brew install openjdk@{minimum}`) and put `java` on PATH, or point JAVA_HOME at it"
@@ -47,7 +47,7 @@ class Java:
     @property
     def major(self) -> int:
         """17 for ``17.0.15``, 8 for ``1.8.0_402``."""
-        return _major(self.version)
+        return _parse_major(self.version)
 
 
 def find_java(minimum: int = MINIMUM_JAVA) -> Java:
@@ -58,14 +58,14 @@ def find_java(minimum: int = MINIMUM_JAVA) -> Java:
     Raises:
         ServiceError: there is none, it does not run, or all are older than ``minimum``.
     """
-    java = _chosen(minimum)
+    java = _choose(minimum)
     if java.major >= minimum:
         return java
     if minimum > MINIMUM_JAVA:
-        found = max(_others(), key=lambda each: each.major, default=java)
+        found = max(_find_others(), key=lambda each: each.major, default=java)
         if found.major >= minimum:
             return found
-    remedy = _install(minimum)
+    remedy = _suggest_install(minimum)
     if java.major >= MINIMUM_JAVA:
         remedy = (
             f"install one beside it (`apt-get install openjdk-{minimum}-jre-headless`, "
@@ -77,23 +77,25 @@ def find_java(minimum: int = MINIMUM_JAVA) -> Java:
     )
 
 
-def _chosen(minimum: int) -> Java:
+def _choose(minimum: int) -> Java:
     home = os.environ.get("JAVA_HOME")
     if home:
         executable, origin = Path(home) / "bin" / "java", "JAVA_HOME"
         if not executable.exists():
             raise ServiceError(
-                f"JAVA_HOME is {home}, which has no bin/java; correct or unset it, or {_install(minimum)}"
+                f"JAVA_HOME is {home}, which has no bin/java; correct or unset it, or {_suggest_install(minimum)}"
             )
     else:
         found = shutil.which("java")
         if found is None:
-            raise ServiceError(f"no Java: JAVA_HOME is not set and there is no `java` on PATH; {_install(minimum)}")
+            raise ServiceError(
+                f"no Java: JAVA_HOME is not set and there is no `java` on PATH; {_suggest_install(minimum)}"
+            )
         executable, origin = Path(found), "PATH"
     return _inspect(executable, origin)
 
 
-def _others() -> Iterator[Java]:
+def _find_others() -> Iterator[Java]:
     """The runtimes in the usual places."""
     for pattern in _SHELVES:
         for executable in sorted(glob.glob(os.path.expanduser(f"{pattern}/bin/java"))):
@@ -112,13 +114,17 @@ def _inspect(executable: Path, origin: str) -> Java:
             check=True,
         ).stderr
     except (OSError, subprocess.SubprocessError) as error:
-        raise ServiceError(f"{executable} (from {origin}) cannot be run: {error}; {_install(MINIMUM_JAVA)}") from error
+        raise ServiceError(
+            f"{executable} (from {origin}) cannot be run: {error}; {_suggest_install(MINIMUM_JAVA)}"
+        ) from error
     settings = dict(re.findall(r"^\s+(java\.version|java\.home) = (.+?)\s*$", shown, re.MULTILINE))
-    if len(settings) != 2 or not _major(settings["java.version"]):
-        raise ServiceError(f"{executable} (from {origin}) does not say which Java it is; {_install(MINIMUM_JAVA)}")
+    if len(settings) != 2 or not _parse_major(settings["java.version"]):
+        raise ServiceError(
+            f"{executable} (from {origin}) does not say which Java it is; {_suggest_install(MINIMUM_JAVA)}"
+        )
     return Java(executable, settings["java.version"], Path(settings["java.home"]), origin)
 
 
-def _major(version: str) -> int:
+def _parse_major(version: str) -> int:
     match = re.match(r"(?:1\.)?(\d+)", version)
     return int(match[1]) if match else 0

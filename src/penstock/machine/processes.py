@@ -32,12 +32,12 @@ class Identity:
     @classmethod
     def from_pid(cls, pid: int) -> Identity | None:
         """The identity of the running process ``pid``; None if there is none. Zombies do not run."""
-        started = _started(pid)
+        started = _read_start(pid)
         return cls(pid, started) if started else None
 
     def alive(self) -> bool:
         """Whether the process still runs."""
-        return _started(self.pid) == self.started
+        return _read_start(self.pid) == self.started
 
     def frozen(self) -> bool:
         """Whether all threads of the process have stopped after SIGSTOP. They stop one by one."""
@@ -81,7 +81,7 @@ class Identity:
         return awaited(lambda: not self.alive(), seconds)
 
 
-def _started(pid: int) -> str:
+def _read_start(pid: int) -> str:
     """The start time of a running process as text; empty if there is none."""
     if _PROC.exists():
         try:

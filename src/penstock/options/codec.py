@@ -16,8 +16,8 @@ from penstock.options.patterns import java_pattern
 class Codec:
     """A pair of functions: ``parse`` from text to value, and ``show`` from value to text.
 
-    ``parse`` raises ValueError with what it expected. ``values`` are the accepted texts, if there are only a few.
-    ``quoted`` is false if errors must not show the text, because part of it may be secret.
+    ``parse`` raises ValueError, which says what it expected. ``values`` are the accepted texts, if there are only a
+    few. ``quoted`` is false if errors must not show the text, because part of it may be secret.
     """
 
     name: str
@@ -35,14 +35,14 @@ class Codec:
             raise ValueError(f"{error}{shown}") from None
 
 
-def _boolean(text: str) -> bool:
-    found = {"true": True, "false": False}.get(text.strip().lower())
-    if found is None:
+def _parse_boolean(text: str) -> bool:
+    value = {"true": True, "false": False}.get(text.strip().lower())
+    if value is None:
         raise ValueError("expected true or false")
-    return found
+    return value
 
 
-def _integer(text: str) -> int:
+def _parse_integer(text: str) -> int:
     try:
         return int(text.strip())
     except ValueError:
@@ -59,7 +59,7 @@ _UNITS = {
 }
 
 
-def _duration(text: str) -> timedelta:
+def _parse_duration(text: str) -> timedelta:
     match = re.fullmatch(r"\s*(-?\d+)\s*([a-zµ]*)\s*", text.lower())
     if match is None or match.group(2) not in _UNITS:
         raise ValueError("expected a duration such as '500 ms', '10 s' or '5 min'; a bare number is milliseconds")
@@ -74,15 +74,15 @@ def _show_duration(value: timedelta) -> str:
     return f"{micros} us" if micros else "0 ms"
 
 
-def _list(text: str) -> tuple[str, ...]:
+def _parse_list(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(";") if part.strip())
 
 
-def _comma_list(text: str) -> tuple[str, ...]:
-    found = tuple(part.strip() for part in text.split(",") if part.strip())
-    if not found:
+def _parse_comma_list(text: str) -> tuple[str, ...]:
+    parts = tuple(part.strip() for part in text.split(",") if part.strip())
+    if not parts:
         raise ValueError("expected a list separated by commas")
-    return found
+    return parts
 
 
 _QUOTED = r"""'(?:[^']|'')*'|"(?:[^"]|"")*\""""
@@ -95,15 +95,15 @@ def _unquote(text: str) -> str:
     return text[1:-1].replace(text[0] * 2, text[0]) if re.fullmatch(_QUOTED, text) else text
 
 
-def _map(text: str) -> tuple[tuple[str, str], ...]:
-    found = {}
+def _parse_map(text: str) -> tuple[tuple[str, str], ...]:
+    pairs = {}
     for entry in _ENTRY.findall(text):
         if entry.strip():
             pair = _PAIR.fullmatch(_unquote(entry))
             if pair is None:
                 raise ValueError("expected pairs 'key:value', joined by commas")
-            found[_unquote(pair[1])] = _unquote(pair[2])
-    return tuple(sorted(found.items()))
+            pairs[_unquote(pair[1])] = _unquote(pair[2])
+    return tuple(sorted(pairs.items()))
 
 
 def _show_map(pairs: tuple[tuple[str, str], ...]) -> str:
@@ -116,7 +116,7 @@ def _show_map(pairs: tuple[tuple[str, str], ...]) -> str:
 _ESCAPES = {r"\t": "\t", r"\n": "\n", r"\r": "\r", r"\b": "\b", r"\f": "\f", r"\\": "\\", r"\'": "'", r"\"": '"'}
 
 
-def _character(text: str) -> str:
+def _parse_character(text: str) -> str:
     plain = _ESCAPES.get(text, text)
     if re.fullmatch(r"\\u[0-9a-fA-F]{4}", text):
         plain = chr(int(text[2:], 16))
@@ -131,7 +131,7 @@ def _show_character(value: str) -> str:
     return {plain: escape for escape, plain in _ESCAPES.items() if plain not in "'\""}.get(value, value)
 
 
-def _pattern(text: str) -> str:
+def _check_pattern(text: str) -> str:
     try:
         java_pattern(text)
     except ValueError as error:
@@ -140,26 +140,26 @@ def _pattern(text: str) -> str:
 
 
 TEXT = Codec("String", lambda text: text)
-BOOLEAN = Codec("Boolean", _boolean, lambda value: "true" if value else "false", ("true", "false"))
-INTEGER = Codec("Integer", _integer)
-DURATION = Codec("Duration", _duration, _show_duration)
-PATTERN = Codec("Regex", _pattern)
-LIST = Codec("List<String>", _list, ";".join)
+BOOLEAN = Codec("Boolean", _parse_boolean, lambda value: "true" if value else "false", ("true", "false"))
+INTEGER = Codec("Integer", _parse_integer)
+DURATION = Codec("Duration", _parse_duration, _show_duration)
+PATTERN = Codec("Regex", _check_pattern)
+LIST = Codec("List<String>", _parse_list, ";".join)
 #: The form of lists in the properties of Java clients: at least one item, separated by commas.
-COMMA_LIST = Codec("List<String>", _comma_list, ",".join)
+COMMA_LIST = Codec("List<String>", _parse_comma_list, ",".join)
 #: Pairs, sorted by key. Each pair may also be a separate option: ``<option>.<key of the pair>``.
-MAP = Codec("Map", _map, _show_map)
-CHARACTER = Codec("Character", _character, _show_character)
+MAP = Codec("Map", _parse_map, _show_map)
+CHARACTER = Codec("Character", _parse_character, _show_character)
 
 
 def number(low: int, high: int = 2**31 - 1) -> Codec:
     """A whole number from ``low`` to ``high``."""
 
     def parse(text: str) -> int:
-        found = _integer(text)
-        if not low <= found <= high:
+        value = _parse_integer(text)
+        if not low <= value <= high:
             raise ValueError(f"expected a number between {low} and {high}")
-        return found
+        return value
 
     return Codec("Integer", parse)
 
@@ -168,10 +168,10 @@ def one_of(*names: str, fold: Callable[[str], str] = str) -> Codec:
     """One of these names, compared after ``fold``."""
 
     def parse(text: str) -> str:
-        found = fold(text.strip())
-        if found not in names:
+        name = fold(text.strip())
+        if name not in names:
             raise ValueError(f"expected one of {', '.join(repr(name) for name in names)}")
-        return found
+        return name
 
     return Codec("String", parse, values=names)
 

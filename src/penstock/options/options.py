@@ -132,7 +132,7 @@ class OptionSet:
         unread: set[str] = set()
         for name, option in cls.declared_options().items():
             key = next((prefix + key for key in option.all_keys if prefix + key in given), None)
-            entries = _entries(option, given, prefix)
+            entries = _find_entries(option, given, prefix)
             if key is None and not entries:
                 if option.required:
                     hint = f"for example '{prefix}{option.key}' = '{option.example}'" if option.example else ""
@@ -216,14 +216,14 @@ def _add_place(problem: Problem, origin: Origin, prefix: str) -> Problem:
     return dataclasses.replace(problem, key=key, where=problem.where or origin.locate(key))
 
 
-def _entries(option: Option, given: Mapping[str, str], prefix: str) -> dict[str, str]:
+def _find_entries(option: Option, given: Mapping[str, str], prefix: str) -> dict[str, str]:
     """The entries of a map that are given as separate options."""
     if option.codec is not MAP:
         return {}
     return {key: value for start in option.all_keys for key, value in select_properties(given, f"{prefix}{start}.")}
 
 
-#: Options of others that a component does not have: their names, in which * is any text, to a reason and a hint.
+#: Options of other components that this one does not have: their names, in which * is any text, to a reason and a hint.
 Absent = Mapping[str, tuple[str, str]]
 
 
@@ -259,7 +259,7 @@ class Property:
     secret: bool = False
 
     def read(self, text: str) -> Any:
-        """The value of ``text``. Raises ValueError with what was expected."""
+        """The value of ``text``. Raises ValueError, which says what was expected."""
         return self.codec.read(text, secret=self.secret)
 
 

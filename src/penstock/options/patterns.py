@@ -82,7 +82,7 @@ def _replace(name: str, part: re.Match[str], inside: bool) -> str:
         case "named":
             if part["named"] not in _CLASSES or (inside and part["sign"] == "P"):
                 raise ValueError(f"'{part[0]}' is not supported; list the characters in brackets")
-            return _class(_CLASSES[part["named"]], inside, "^" if part["sign"] == "P" else "")
+            return _format_class(_CLASSES[part["named"]], inside, "^" if part["sign"] == "P" else "")
         case "group":
             return f"(?P={part['group']})"
         case "name":
@@ -93,9 +93,9 @@ def _replace(name: str, part: re.Match[str], inside: bool) -> str:
             return re.escape(chr(int(part["octal"], 8)))
     letter = part["escape"]
     if letter in _SPACES:
-        return _class(_SPACES[letter], inside)
+        return _format_class(_SPACES[letter], inside)
     return part[0] if inside else _ESCAPES.get(letter, part[0])
 
 
-def _class(characters: str, inside: bool, sign: str = "") -> str:
+def _format_class(characters: str, inside: bool, sign: str = "") -> str:
     return characters if inside else f"[{sign}{characters}]"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 #: What applies in place of keys about processes and their memory.
 SPARK_DECIDES = "Spark's own configuration decides."
-_METRICS = "Metrics are those of docs/metrics.md, which says how they are read."
+_METRICS = "docs/metrics.md lists the metrics, and says how they are read."
 
 #: What applies here, with the keys, as in :data:`penstock.settings.tuning.TUNING`.
 CLUSTERS: Mapping[str, Mapping[str, tuple[str, str]]] = {

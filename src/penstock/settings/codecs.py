@@ -1,4 +1,4 @@
-"""Codecs of settings: those of options, for the values that a job can have."""
+"""Codecs of settings: the codecs of options, restricted to the values that a job can have."""
 
 from __future__ import annotations
 

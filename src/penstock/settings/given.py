@@ -12,7 +12,7 @@ from penstock.options import Codec, Option, Origin
 from penstock.settings.codecs import FILLED
 from penstock.settings.ignored import WITHOUT_EFFECT, ignored_key
 from penstock.settings.job import Settings
-from penstock.settings.kerberos import KERBEROS_PREFIX, KerberosSettings, kerberos_remarks, read_kerberos
+from penstock.settings.kerberos import KERBEROS_PREFIX, KerberosSettings, find_kerberos_remarks, read_kerberos
 from penstock.settings.refused import REFUSED
 from penstock.settings.restart import (
     DEFAULT_WITH_CHECKPOINTS,
@@ -20,8 +20,8 @@ from penstock.settings.restart import (
     STRATEGIES,
     TYPE,
     TYPE_KEYS,
+    find_without_effect,
     read_restart_strategy,
-    without_effect,
 )
 
 _NAME = Option(
@@ -37,7 +37,7 @@ _NAME = Option(
 OPTIONS: Mapping[str, Option] = {"": _NAME, **Settings.declared_options()}
 
 #: Key to the field of Settings that it sets ("" for the job's name), and its codec. The keys for ``restart`` make one
-#: value together, as do those for ``kerberos``.
+#: value together, and so do the keys for ``kerberos``.
 KEYS: Mapping[str, tuple[str, Codec]] = {
     **{key: (name, option.codec) for name, option in OPTIONS.items() for key in option.all_keys},
     **dict.fromkeys(TYPE_KEYS, ("restart", TYPE)),
@@ -74,9 +74,9 @@ class GivenSettings:
     _written: dict[str, str] = field(default_factory=dict)
 
     def put(self, key: str, text: str, place: str, *, at: str = "", shown: str | None = None) -> None:
-        """Add a setting. ``place`` is that of its text, ``at`` that of its key if it differs. Errors quote ``shown``,
-        the text before variables were replaced, since their values may be secret. Raises OptionsError for an unknown
-        key, and for a text that cannot be read."""
+        """Add a setting. ``place`` says where its text is, ``at`` where its key is, if that differs. Errors quote
+        ``shown``, the text before variables were replaced, since their values may be secret. Raises OptionsError for an
+        unknown key, and for a text that cannot be read."""
         self._check_known(key, at or place)
         ignored = None if key in KEYS else ignored_key(key)  # a family may have a key with effect
         try:
@@ -147,7 +147,7 @@ class GivenSettings:
         restart, kerberos = self._texts["restart"], self._texts["kerberos"]
         if "checkpoint_interval" in self._values and not self.names_a_strategy:
             restart = {TYPE_KEYS[0]: DEFAULT_WITH_CHECKPOINTS, **restart}
-        for key, remark in (without_effect(restart) | kerberos_remarks(kerberos)).items():
+        for key, remark in (find_without_effect(restart) | find_kerberos_remarks(kerberos)).items():
             self._warn(f"{self._places[key]}: {remark}")
         origin = Origin(places=self._places)
         given = {name: value for name, value in self._values.items() if name}

@@ -123,11 +123,11 @@ _KEYS: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
         "execution.state-recovery.approximate-local-recovery": ("Whether single tasks may restart.", "false"),
         "execution.state-recovery.from-local": ("Whether tasks restart from copies of their state.", "false"),
         "execution.state-recovery.without-channel-state.checkpoint-id": (
-            "The checkpoint from which records on their way are left out.",
+            "The checkpoint from which records in flight are left out.",
             "-1",
         ),
     },
-    "State is kept in files of the checkpoint, each with what batches have changed.": {
+    "State is kept in files of the checkpoint, each with the changes of some batches.": {
         "state.backend.type": ("Where operators keep their state.", "hashmap"),
         "state.changelog.enabled": ("Whether changes of state are logged between checkpoints.", "false"),
         "state.changelog.*": ("How changes of state are logged.", "(none)"),
@@ -139,7 +139,7 @@ _KEYS: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
         "table.exec.mini-batch.enabled": ("Whether operators see rows in small batches.", "false"),
         "table.exec.mini-batch.size": ("Most rows of a small batch.", "-1"),
     },
-    "Tasks are cut by volume in each batch.": {
+    "Each batch is divided into tasks by volume.": {
         "parallelism.max": ("Most parallel instances of an operator.", "(none)"),
         "pipeline.jobvertex-parallelism-overrides": ("Parallel instances of single operators.", "(none)"),
         "pipeline.max-parallelism": ("Most parallel instances of an operator.", "-1"),
@@ -198,7 +198,7 @@ _KEYS: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
         "sink.committer.retries": ("How often a sink tries to commit.", "10"),
         "source.reader.*": ("Queues of sources.", "(none)"),
     },
-    "The tables of a job are those of its file.": {
+    "A job has the tables of its file.": {
         "table.catalog-modification.listeners": ("Classes that are notified of changes of catalogs.", "(none)"),
         "table.catalog-store.*": ("Where catalogs are kept.", "(none)"),
         "table.rtas-ctas.atomicity-enabled": ("Whether CREATE TABLE AS makes a table and its rows at once.", "false"),
@@ -252,7 +252,7 @@ _FORMER = {
 def _declare_ignored(
     here: str, meaning: str, default: str, codec: Codec | None = None, fulfilled: tuple[Any, ...] = ()
 ) -> Ignored:
-    """A key, whose type is that of its default unless it is given."""
+    """A key, which has the type of its default unless another is given."""
     if codec is None:
         types = {"(true|false)": BOOLEAN, r"-?\d+": INTEGER, r"\d+ (ms|s|min)": DURATION}
         codec = next((each for pattern, each in types.items() if re.fullmatch(pattern, default)), TEXT)

@@ -12,7 +12,7 @@ from penstock.settings.kerberos import KerberosSettings
 from penstock.settings.restart import RestartStrategy
 
 
-def _zone(text: str) -> str:
+def _check_zone(text: str) -> str:
     try:
         ZoneInfo(text)
     except (KeyError, ValueError, OSError):
@@ -116,7 +116,7 @@ class Settings(OptionSet):
     )
     session_time_zone: str | None = opt(
         "table.local-time-zone",
-        Codec("String", _zone),
+        Codec("String", _check_zone),
         default=None,
         default_text="the machine's",
         doc="The zone in which TIMESTAMP_LTZ becomes text, a date or a TIMESTAMP, as in Flink.",
@@ -178,7 +178,7 @@ class Settings(OptionSet):
         "table.exec.source.idle-timeout",
         _TIMEOUT,
         default=None,
-        default_text="0 ms: for ever",
+        default_text="0 ms: forever",
         doc="How long watermarks wait for a partition without new rows, as in Flink.",
         example="30 s",
     )
@@ -195,7 +195,7 @@ class Settings(OptionSet):
         "table.exec.state.ttl",
         _TIMEOUT,
         default=None,
-        default_text="0 ms: for ever",
+        default_text="0 ms: forever",
         doc="How long steps keep rows that no batch has written since, as in Flink. A STATE_TTL hint replaces it for a "
         "join or a GROUP BY. Windows do not take it: they forget with the watermark.",
         example="36 h",

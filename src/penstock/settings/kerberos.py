@@ -13,14 +13,14 @@ KERBEROS_PREFIX = "security.kerberos.login."
 KAFKA_CONTEXT = "KafkaClient"
 
 
-def _names(text: str) -> tuple[str, ...]:
+def _parse_names(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
-_NAMES = Codec("List<String>", _names, ",".join)
+_NAMES = Codec("List<String>", _parse_names, ",".join)
 
 
-def _pair(settings: KerberosSettings) -> Iterator[Problem]:
+def _check_pair(settings: KerberosSettings) -> Iterator[Problem]:
     if settings.keytab and not settings.principal:
         yield Problem("needs 'security.kerberos.login.principal'", "keytab", hint="name the principal of the keytab")
     if settings.principal and not settings.keytab:
@@ -59,7 +59,7 @@ class KerberosSettings(OptionSet):
         example=f"Client,{KAFKA_CONTEXT}",
     )
 
-    rules = (_pair,)
+    rules = (_check_pair,)
 
     @property
     def for_kafka(self) -> bool:
@@ -82,9 +82,9 @@ def read_kerberos(given: Mapping[str, str], origin: Origin) -> KerberosSettings 
     return found if found.for_kafka else None
 
 
-def kerberos_remarks(given: Mapping[str, str]) -> dict[str, str]:
+def find_kerberos_remarks(given: Mapping[str, str]) -> dict[str, str]:
     """The keys without effect because Kafka is not among the contexts, each with a warning."""
     contexts = f"{KERBEROS_PREFIX}contexts"
-    if KAFKA_CONTEXT in _names(given.get(contexts, "")):
+    if KAFKA_CONTEXT in _parse_names(given.get(contexts, "")):
         return {}
     return {key: f"'{key}' has no effect: '{contexts}' does not name {KAFKA_CONTEXT}" for key in given}

@@ -11,7 +11,7 @@ from penstock.options import DURATION, Codec, OptionSet, Origin, number, one_of,
 from penstock.settings.codecs import restrict
 
 
-def _double(text: str) -> float:
+def _parse_double(text: str) -> float:
     try:
         return float(text)
     except ValueError:
@@ -20,7 +20,7 @@ def _double(text: str) -> float:
 
 _DELAY = restrict(DURATION, lambda value: value >= timedelta(0), "a duration of 0 ms or more")
 _SPAN = restrict(DURATION, lambda value: value >= timedelta(milliseconds=1), "a duration of 1 ms or more")
-_DOUBLE = Codec("Double", _double)
+_DOUBLE = Codec("Double", _parse_double)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +83,7 @@ class ExponentialDelay(OptionSet):
         "backoff-multiplier",
         restrict(_DOUBLE, lambda value: 1 < value < float("inf"), "a number greater than 1"),
         default=1.5,
-        doc="The factor by which each pause is longer than the one before.",
+        doc="The factor from one pause to the next.",
         example="2",
     )
     reset_backoff_threshold: timedelta = opt(
@@ -97,7 +97,7 @@ class ExponentialDelay(OptionSet):
         "jitter-factor",
         restrict(_DOUBLE, lambda value: 0 <= value <= 1, "a number from 0 to 1"),
         default=0.1,
-        doc="The fraction of a pause by which it is changed at random, so that jobs do not restart together.",
+        doc="The fraction of a pause that is added or taken away at random, so that jobs do not restart together.",
         example="0",
     )
     attempts_before_reset_backoff: int | None = opt(
@@ -150,7 +150,7 @@ def read_restart_strategy(given: Mapping[str, str], origin: Origin) -> RestartSt
     return STRATEGIES[name].from_text(given, origin, f"{PREFIX}{name}.") if name else None
 
 
-def without_effect(given: Mapping[str, str]) -> dict[str, str]:
+def find_without_effect(given: Mapping[str, str]) -> dict[str, str]:
     """The keys of strategies that were not chosen, each with a warning."""
     name = _find_name(given)
     why = f"'{TYPE_KEYS[0]}' is '{name}'"

@@ -12,14 +12,14 @@ _SWITCH = one_of("ENABLED", "DISABLED", fold=str.upper)
 _ASYNC = "There are no lookup joins, models or asynchronous functions."
 _PLANNER = "Plans are made in one way, which gives the same rows."
 
-#: What applies here, with the keys: the meaning and the default of each in Flink, then, where they are not those of the
-#: default's type and none, the codec of its values and the values that need no warning. A key that ends in ``*`` means
-#: all keys with that prefix.
+#: What applies here, with the keys: the meaning and the default of each in Flink, then, where they are not the codec of
+#: the default's type and none, the codec of its values and the values that need no warning. A key that ends in ``*``
+#: means all keys with that prefix.
 TUNING: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
     _PLANNER: {
         "table.optimizer.bushy-join-reorder-threshold": ("Most joins whose order is searched thoroughly.", "12"),
         "table.optimizer.delta-join.strategy": (
-            "Whether joins look rows up in their sources in place of keeping them.",
+            "Whether joins look rows up in their sources instead of keeping them.",
             "AUTO",
             one_of("AUTO", "FORCE", "NONE", fold=str.upper),
             ("NONE",),
@@ -47,11 +47,11 @@ TUNING: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
         "table.generated-code.max-members": ("Most members of a class of generated code.", "10000"),
         "table.plan.*": ("What compiled plans hold, and how they are restored.", "(none)"),
     },
-    "Equal steps with state are one.": {
+    "Equal steps with state are planned once.": {
         "table.optimizer.reuse-sink-enabled": ("Whether one table is written once in a plan.", "true"),
         "table.optimizer.reuse-sub-plan-enabled": ("Whether equal parts of a plan are computed once.", "true"),
     },
-    "Groups are combined before they are sent wherever that makes fewer rows of them.": {
+    "Groups are combined before they are sent where that makes fewer rows.": {
         "table.optimizer.agg-phase-strategy": (
             "Whether groups are computed in one step, or in two.",
             "AUTO",
@@ -88,7 +88,7 @@ TUNING: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
     "All rows of a key are kept in the order in which they came.": {
         "table.exec.sink.upsert-materialize-strategy.*": ("How rows before a table with a key are kept.", "(none)"),
     },
-    "Tasks are cut by volume in each batch.": {
+    "Each batch is divided into tasks by volume.": {
         "table.exec.sink.keyed-shuffle": (
             "Whether rows are sent to the tasks that write them by the key of the table.",
             "AUTO",

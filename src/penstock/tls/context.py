@@ -23,12 +23,12 @@ from penstock.options import (
     read_properties,
 )
 from penstock.tls.jks import StoreError
-from penstock.tls.stores import TYPES, KeyPair, identity, pem_identity, trusted
+from penstock.tls.stores import TYPES, KeyPair, load_certificates, load_identity, load_pem_identity
 
 _EVERYWHERE = "the file must be at this path on every machine, for the driver and for the tasks"
 
 
-def _location(value: str) -> str | None:
+def _parse_location(value: str) -> str | None:
     address = re.match(r"([A-Za-z][A-Za-z0-9+.-]+):/", value.strip())
     if address:
         raise ValueError(
@@ -38,14 +38,14 @@ def _location(value: str) -> str | None:
     return value or None
 
 
-def _protocols(value: str) -> tuple[str, ...]:
+def _parse_protocols(value: str) -> tuple[str, ...]:
     protocols: tuple[str, ...] = COMMA_LIST.parse(value)
     if not set(protocols) <= {"TLSv1.2", "TLSv1.3"}:
         raise ValueError("expected TLSv1.2, TLSv1.3 or both")
     return protocols
 
 
-def _protocol(value: str) -> str:
+def _parse_protocol(value: str) -> str:
     protocol = value.strip()
     if protocol not in {"TLS", "TLSv1.2", "TLSv1.3"}:
         raise ValueError("expected TLSv1.3, TLSv1.2 or TLS; versions before TLSv1.2 are not used")
@@ -58,14 +58,14 @@ def _check_algorithm(value: str) -> str:
     return value.strip().lower()
 
 
-_LOCATION = Codec("Path", _location, quoted=False)
+_LOCATION = Codec("Path", _parse_location, quoted=False)
 _TYPE = one_of(*TYPES, fold=str.upper)
 _EITHER = "JKS (the default), PKCS12 or PEM. The file shows whether it is JKS or PKCS12."
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tls:
-    """The properties ``ssl.*``. Field names are those of the properties without ``ssl.``, with ``_`` for ``.``."""
+    """The properties ``ssl.*``. Fields are named as the properties, without ``ssl.`` and with ``_`` for ``.``."""
 
     truststore_type: str = prop(_TYPE, f"Format of the truststore: {_EITHER}", "JKS")
     truststore_location: str | None = prop(
@@ -89,10 +89,12 @@ class Tls:
         "https",
     )
     enabled_protocols: tuple[str, ...] = prop(
-        Codec("List<String>", _protocols), "TLS versions that may be used.", ("TLSv1.2", "TLSv1.3")
+        Codec("List<String>", _parse_protocols), "TLS versions that may be used.", ("TLSv1.2", "TLSv1.3")
     )
     protocol: str = prop(
-        Codec("String", _protocol), "`TLSv1.2` leaves TLSv1.3 out, whatever `ssl.enabled.protocols` has.", "TLSv1.3"
+        Codec("String", _parse_protocol),
+        "`TLSv1.2` leaves TLSv1.3 out, whatever `ssl.enabled.protocols` has.",
+        "TLSv1.3",
     )
 
     @property
@@ -119,7 +121,7 @@ def read_tls(properties: Mapping[str, str]) -> tuple[Tls, list[Problem]]:
     return tls, problems
 
 
-def tls_context(tls: Tls, where: str = "") -> ssl.SSLContext:
+def build_tls_context(tls: Tls, where: str = "") -> ssl.SSLContext:
     """The TLS context for a client's connections.
 
     Raises:
@@ -130,38 +132,40 @@ def tls_context(tls: Tls, where: str = "") -> ssl.SSLContext:
     context.check_hostname = tls.endpoint_identification_algorithm == "https"
     known = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
     context.minimum_version, context.maximum_version = known[tls.versions[0]], known[tls.versions[-1]]
-    _trust(context, tls, where)
-    own = _identity(tls, where)
+    _load_trust(context, tls, where)
+    own = _load_identity(tls, where)
     if own is not None:
-        with _blamed("ssl.keystore.location", where):
-            _present(context, own)
+        with _blame("ssl.keystore.location", where):
+            _load_key_pair(context, own)
     return context
 
 
-def _trust(context: ssl.SSLContext, tls: Tls, where: str) -> None:
+def _load_trust(context: ssl.SSLContext, tls: Tls, where: str) -> None:
     if tls.truststore_certificates:
-        with _blamed("ssl.truststore.certificates", where):
+        with _blame("ssl.truststore.certificates", where):
             context.load_verify_locations(cadata=tls.truststore_certificates)
     elif tls.truststore_location:
-        with _blamed("ssl.truststore.location", where, store="truststore"):
-            data = _content(tls.truststore_location)
-            context.load_verify_locations(cadata=trusted(data, tls.truststore_type, tls.truststore_password))
+        with _blame("ssl.truststore.location", where, store="truststore"):
+            data = _read_content(tls.truststore_location)
+            context.load_verify_locations(cadata=load_certificates(data, tls.truststore_type, tls.truststore_password))
     else:
         context.load_default_certs()
 
 
-def _identity(tls: Tls, where: str) -> KeyPair | None:
+def _load_identity(tls: Tls, where: str) -> KeyPair | None:
     if tls.keystore_key and tls.keystore_certificate_chain:
-        with _blamed("ssl.keystore.key", where, store="keystore"):
-            return pem_identity(tls.keystore_key.encode(), tls.keystore_certificate_chain.encode(), tls.key_password)
+        with _blame("ssl.keystore.key", where, store="keystore"):
+            return load_pem_identity(
+                tls.keystore_key.encode(), tls.keystore_certificate_chain.encode(), tls.key_password
+            )
     if tls.keystore_location:
-        with _blamed("ssl.keystore.location", where, store="keystore"):
-            data = _content(tls.keystore_location)
-            return identity(data, tls.keystore_type, tls.keystore_password, tls.key_password)
+        with _blame("ssl.keystore.location", where, store="keystore"):
+            data = _read_content(tls.keystore_location)
+            return load_identity(data, tls.keystore_type, tls.keystore_password, tls.key_password)
     return None
 
 
-def _present(context: ssl.SSLContext, own: KeyPair) -> None:
+def _load_key_pair(context: ssl.SSLContext, own: KeyPair) -> None:
     # OpenSSL reads keys from files only. This one exists for a moment, only we may read it, and it is encrypted.
     password = secrets.token_bytes(24).hex().encode()
     with tempfile.TemporaryDirectory() as folder:
@@ -171,7 +175,7 @@ def _present(context: ssl.SSLContext, own: KeyPair) -> None:
         context.load_cert_chain(path, password=password)
 
 
-def _content(path: str) -> bytes:
+def _read_content(path: str) -> bytes:
     try:
         with open(path, "rb") as file:
             return file.read()
@@ -181,7 +185,7 @@ def _content(path: str) -> bytes:
 
 
 @contextlib.contextmanager
-def _blamed(key: str, where: str, store: str = "") -> Iterator[None]:
+def _blame(key: str, where: str, store: str = "") -> Iterator[None]:
     """Turns errors of stores and of OpenSSL into problems of the property that causes them."""
     try:
         yield

@@ -45,10 +45,10 @@ class PrivateEntry:
         Sun's cipher: salt, key XOR a stream of digests seeded with the salt, digest of password and key.
         """
         secret = password.encode("utf-16-be")
-        information = _Reader(_Reader(self._protected).der(_SEQUENCE))
-        if _Reader(information.der(_SEQUENCE)).der(_OBJECT) != _KEY_PROTECTOR:
+        information = _Reader(_Reader(self._protected).read_der(_SEQUENCE))
+        if _Reader(information.read_der(_SEQUENCE)).read_der(_OBJECT) != _KEY_PROTECTOR:
             raise StoreError("location", "holds a private key that is not encrypted with the cipher of JKS stores")
-        content = information.der(_OCTETS)
+        content = information.read_der(_OCTETS)
         if len(content) < 2 * _DIGEST_BYTES:
             raise StoreError("location", "holds a private key that ends too early")
         state, hidden, digest = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:-_DIGEST_BYTES], content[-_DIGEST_BYTES:]
@@ -81,29 +81,29 @@ def read_jks(data: bytes, password: str | None) -> JavaKeyStore:
         if not hmac.compare_digest(found, digest):
             raise StoreError("password", "does not fit")
     reader = _Reader(body, len(MAGIC))
-    version, count = reader.number(">I"), reader.number(">I")
+    version, count = reader.read_number(">I"), reader.read_number(">I")
     if version not in {1, 2}:
         raise StoreError("location", f"is a JKS store of version {version}; expected version 1 or 2")
     trusted: list[bytes] = []
     private: list[PrivateEntry] = []
     for _ in range(count):
-        tag, alias = reader.number(">I"), reader.text()
-        reader.number(">q")  # when it was made
+        tag, alias = reader.read_number(">I"), reader.read_text()
+        reader.read_number(">q")  # when it was made
         if tag == _PRIVATE:
-            protected = reader.sized(">I")
-            chain = tuple(_certificate(reader, version) for _ in range(reader.number(">I")))
+            protected = reader.read_sized(">I")
+            chain = tuple(_read_certificate(reader, version) for _ in range(reader.read_number(">I")))
             private.append(PrivateEntry(alias, chain, protected))
         elif tag == _TRUSTED:
-            trusted.append(_certificate(reader, version))
+            trusted.append(_read_certificate(reader, version))
         else:
             raise StoreError("location", f"holds an entry of unknown type {tag}")
     return JavaKeyStore(tuple(trusted), tuple(private))
 
 
-def _certificate(reader: _Reader, version: int) -> bytes:
-    if version == 2 and (name := reader.text()) != "X.509":
+def _read_certificate(reader: _Reader, version: int) -> bytes:
+    if version == 2 and (name := reader.read_text()) != "X.509":
         raise StoreError("location", f"holds a certificate of type {name!r}; expected X.509")
-    return reader.sized(">I")
+    return reader.read_sized(">I")
 
 
 class _Reader:
@@ -119,21 +119,21 @@ class _Reader:
         self._at += size
         return taken
 
-    def number(self, layout: str) -> int:
+    def read_number(self, layout: str) -> int:
         return int(struct.unpack(layout, self.take(struct.calcsize(layout)))[0])
 
-    def sized(self, layout: str) -> bytes:
-        return self.take(self.number(layout))
+    def read_sized(self, layout: str) -> bytes:
+        return self.take(self.read_number(layout))
 
-    def text(self) -> str:
+    def read_text(self) -> str:
         # Java's modified UTF-8 differs from UTF-8 in characters that are rare in aliases, and nothing depends on them.
-        return self.sized(">H").decode("utf-8", "replace")
+        return self.read_sized(">H").decode("utf-8", "replace")
 
-    def der(self, tag: int) -> bytes:
+    def read_der(self, tag: int) -> bytes:
         """The content of one element in DER."""
-        if self.number(">B") != tag:
+        if self.read_number(">B") != tag:
             raise StoreError("location", "holds a private key in an unknown encoding")
-        size = self.number(">B")
+        size = self.read_number(">B")
         if size & 0x80:
             size = int.from_bytes(self.take(size & 0x7F), "big")
         return self.take(size)

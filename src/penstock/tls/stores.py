@@ -43,22 +43,22 @@ class KeyPair:
         return key + b"".join(each.public_bytes(Encoding.PEM) for each in self.chain)
 
 
-def trusted(data: bytes, type: str, password: str | None) -> bytes | str:
+def load_certificates(data: bytes, type: str, password: str | None) -> bytes | str:
     """The certificates of a truststore, as ``SSLContext.load_verify_locations`` takes them.
 
     From a JKS store these are the trusted certificates and the first of each private key, as in Java; from a PKCS #12
     store, which does not mark them as clearly, all certificates. Raises :class:`StoreError`.
     """
-    found = _format(data, type)
-    if found == "PEM":
+    detected = _detect_format(data, type)
+    if detected == "PEM":
         if b"CERTIFICATE-----" not in data:
             raise StoreError("location", "holds no certificate")
         return data.decode("ascii", "ignore")
-    if found == "JKS":
+    if detected == "JKS":
         store = read_jks(data, password)
         certificates = [*store.trusted, *(entry.chain[0] for entry in store.private if entry.chain)]
     else:
-        archive = _pkcs12(data, password)
+        archive = _load_pkcs12(data, password)
         held = [each for each in (archive.cert, *archive.additional_certs) if each]
         certificates = [each.certificate.public_bytes(Encoding.DER) for each in held]
     if not certificates:
@@ -66,19 +66,19 @@ def trusted(data: bytes, type: str, password: str | None) -> bytes | str:
     return b"".join(certificates)
 
 
-def identity(data: bytes, type: str, password: str | None, key_password: str | None) -> KeyPair:
+def load_identity(data: bytes, type: str, password: str | None, key_password: str | None) -> KeyPair:
     """The first private key of a keystore and its certificates.
 
     ``key_password`` is the key's own; without it, the store's is used, as in Java. Raises :class:`StoreError`.
     """
-    found = _format(data, type)
-    if found == "PEM":
-        return pem_identity(data, data, key_password)
+    detected = _detect_format(data, type)
+    if detected == "PEM":
+        return load_pem_identity(data, data, key_password)
     if password is None:
         raise StoreError("password", "is required: without it the private key cannot be read")
-    if found == "JKS":
-        return _jks_identity(data, password, key_password or password)
-    archive = _pkcs12(data, password)
+    if detected == "JKS":
+        return _load_jks_identity(data, password, key_password or password)
+    archive = _load_pkcs12(data, password)
     if archive.key is None or archive.cert is None:
         raise StoreError("location", "holds no private key with a certificate")
     if key_password not in {None, password}:
@@ -86,10 +86,10 @@ def identity(data: bytes, type: str, password: str | None, key_password: str | N
             "key", "differs from ssl.keystore.password, but a PKCS12 store has only one password", "remove it"
         )
     others = [each.certificate for each in archive.additional_certs]
-    return KeyPair(_chain(archive.cert.certificate, others), archive.key)
+    return KeyPair(_order_chain(archive.cert.certificate, others), archive.key)
 
 
-def pem_identity(key: bytes, chain: bytes, password: str | None) -> KeyPair:
+def load_pem_identity(key: bytes, chain: bytes, password: str | None) -> KeyPair:
     """A key and its certificates in PEM, which may be one text. Raises :class:`StoreError`."""
     if b"PRIVATE KEY-----" not in key:
         raise StoreError("location", "holds no private key")
@@ -97,7 +97,7 @@ def pem_identity(key: bytes, chain: bytes, password: str | None) -> KeyPair:
     if encrypted and not password:
         raise StoreError("key", "is required: the private key is encrypted")
     try:
-        found = load_pem_private_key(key, password.encode() if encrypted and password else None)
+        private_key = load_pem_private_key(key, password.encode() if encrypted and password else None)
     except (ValueError, TypeError, UnsupportedAlgorithm):
         if encrypted:
             raise StoreError("key", "does not fit the private key") from None
@@ -106,26 +106,26 @@ def pem_identity(key: bytes, chain: bytes, password: str | None) -> KeyPair:
         certificates = x509.load_pem_x509_certificates(chain)
     except ValueError:
         raise StoreError("location", "holds no certificate for its private key, or one that cannot be read") from None
-    return KeyPair(tuple(certificates), found)
+    return KeyPair(tuple(certificates), private_key)
 
 
-def _format(data: bytes, type: str) -> str:
+def _detect_format(data: bytes, type: str) -> str:
     """The format of the file, which must fit ``type``."""
     if data.startswith(MAGIC):
-        found = "JKS"
+        detected = "JKS"
     elif _PEM in data:
-        found = "PEM"
+        detected = "PEM"
     elif data.startswith(_SEQUENCE):
-        found = "PKCS12"
+        detected = "PKCS12"
     else:
         raise StoreError("location", "is neither a JKS or PKCS12 store nor a PEM file", "check the file")
-    if (found == "PEM") != (type == "PEM"):
-        shown = "a PEM file" if found == "PEM" else f"a {found} store"
-        raise StoreError("location", f"is {shown} and its type is {type}", f"set the type to {found}")
-    return found
+    if (detected == "PEM") != (type == "PEM"):
+        shown = "a PEM file" if detected == "PEM" else f"a {detected} store"
+        raise StoreError("location", f"is {shown} and its type is {type}", f"set the type to {detected}")
+    return detected
 
 
-def _jks_identity(data: bytes, password: str, key_password: str) -> KeyPair:
+def _load_jks_identity(data: bytes, password: str, key_password: str) -> KeyPair:
     entry = next((entry for entry in read_jks(data, password).private if entry.chain), None)
     if entry is None:
         raise StoreError("location", "holds no private key with a certificate")
@@ -136,7 +136,7 @@ def _jks_identity(data: bytes, password: str, key_password: str) -> KeyPair:
         raise StoreError("location", f"holds a private key, '{entry.alias}', that cannot be read") from None
 
 
-def _pkcs12(data: bytes, password: str | None) -> pkcs12.PKCS12KeyAndCertificates:
+def _load_pkcs12(data: bytes, password: str | None) -> pkcs12.PKCS12KeyAndCertificates:
     try:
         return pkcs12.load_pkcs12(data, None if password is None else password.encode())
     except (ValueError, UnsupportedAlgorithm):
@@ -156,7 +156,7 @@ def _is_certificate(data: bytes) -> bool:
     return True
 
 
-def _chain(own: x509.Certificate, others: Sequence[x509.Certificate]) -> tuple[x509.Certificate, ...]:
+def _order_chain(own: x509.Certificate, others: Sequence[x509.Certificate]) -> tuple[x509.Certificate, ...]:
     """A certificate, its issuer's, and so on: a PKCS #12 store keeps them in any order."""
     chain = [own]
     while chain[-1].issuer != chain[-1].subject:

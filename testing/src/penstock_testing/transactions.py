@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Collection, Iterable
 
 from penstock.errors import RetriableError, ServiceError
-from penstock.kafka.inspection import HeldBack, held_back, transactions
+from penstock.kafka.inspection import HeldBack, find_held_back, find_transactions
 from penstock.kafka.properties import ClientConfig
 from penstock.kafka.session import Session, session_for
 from penstock.kafka.transactions import TransactionDescription, describe_transaction
@@ -32,12 +32,12 @@ class TransactionInspector:
 
         With ``by``, only those that a transaction of one of these transactional ids holds back.
         """
-        found = held_back(self.session, topics)
+        found = find_held_back(self.session, topics)
         return [each for each in found if by is None or any(holder.transactional_id in by for holder in each.holders)]
 
     def open_transactions(self, prefix: str = "") -> list[TransactionDescription]:
         """The open transactions of transactional ids that start with ``prefix``."""
-        return transactions(self.session, prefix)
+        return find_transactions(self.session, prefix)
 
     def describe(self, transactional_id: str) -> TransactionDescription | None:
         """What the coordinator knows about a transactional id; None when it knows nothing."""

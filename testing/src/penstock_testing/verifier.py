@@ -28,7 +28,7 @@ from penstock.kafka.offsets import EARLIEST, LATEST, list_offsets
 from penstock.kafka.partitions import TopicPartition
 from penstock.kafka.progress import TOPIC
 from penstock.kafka.properties import READ_COMMITTED, READ_UNCOMMITTED, ClientConfig
-from penstock.kafka.record_batches import ControlType, batch_headers
+from penstock.kafka.record_batches import ControlType, read_batch_headers
 from penstock.kafka.session import Session, session_for
 from penstock_testing.numbered import NumberedRecords, numbers_of
 from penstock_testing.transactions import TransactionInspector
@@ -333,7 +333,7 @@ def _find_aborted(session: Session, topics: Iterable[str]) -> pd.DataFrame:
     aborted: list[tuple[TopicPartition, list[range]]] = []
     for chunk in _chunks(session, topics, READ_UNCOMMITTED):
         tp = (chunk.topic, chunk.partition)
-        for head in batch_headers(chunk.records, where=f"topic '{chunk.topic}', partition {chunk.partition}"):
+        for head in read_batch_headers(chunk.records, where=f"topic '{chunk.topic}', partition {chunk.partition}"):
             producer = tp, int(head["producer_id"])
             if head["control_type"] in (ControlType.ABORT, ControlType.COMMIT):
                 batches = unfinished.pop(producer, [])

@@ -78,7 +78,7 @@ def install(action: str, pattern: str, reached: str) -> None:
 def _install_in_files(action: str, pattern: str, keep: Callable[[str], None]) -> None:
     from penstock.connectors.filesystem import files
 
-    appear, publish = files.Folder.appear, files.publish
+    appear, publish = files.Folder.reveal, files.publish
 
     def appear_there(self: Any, hidden: str) -> None:
         if action == "appear":
@@ -93,7 +93,7 @@ def _install_in_files(action: str, pattern: str, keep: Callable[[str], None]) ->
             for name in hidden:
                 keep(name)
 
-    files.Folder.appear, files.publish = appear_there, publish_all
+    files.Folder.reveal, files.publish = appear_there, publish_all
 
 
 def move(machine: str) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.cli.display import count, moment, span, table
-from penstock.cli.txn import _partitions
+from penstock.cli.display import count, format_moment, format_span, format_table
+from penstock.cli.txn import _format_partitions
 
 
 @pytest.mark.parametrize(
@@ -23,21 +23,21 @@ from penstock.cli.txn import _partitions
     ],
 )
 def test_durations(ms: int, text: str) -> None:
-    assert span(ms) == text
+    assert format_span(ms) == text
 
 
 def test_moments_and_numbers() -> None:
-    assert moment(1_700_000_000_000) == "2023-11-14 22:13:20 UTC"
-    assert moment(-1) == "an unknown time"
+    assert format_moment(1_700_000_000_000) == "2023-11-14 22:13:20 UTC"
+    assert format_moment(-1) == "an unknown time"
     assert [count(number, "record") for number in (0, 1, 2)] == ["0 records", "1 record", "2 records"]
 
 
 def test_columns_are_as_wide_as_they_need_be() -> None:
-    assert table(("A", "LONG"), [("wide cell", "x"), ("", "y")]) == "A          LONG\nwide cell  x\n           y"
-    assert table(("A", "B"), []) == "A  B"
+    assert format_table(("A", "LONG"), [("wide cell", "x"), ("", "y")]) == "A          LONG\nwide cell  x\n           y"
+    assert format_table(("A", "B"), []) == "A  B"
 
 
 def test_partitions_are_ranges_per_topic() -> None:
     places = [("b", 0), ("a", 5), ("a", 0), ("a", 2), ("a", 1), ("a", 10)]
-    assert _partitions(places) == "a 0-2, 5, 10; b 0"
-    assert _partitions([]) == ""
+    assert _format_partitions(places) == "a 0-2, 5, 10; b 0"
+    assert _format_partitions([]) == ""

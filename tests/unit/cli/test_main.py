@@ -84,7 +84,7 @@ def test_what_was_added_to_an_error_is_told(monkeypatch, capsys):
     ],
 )
 def test_a_start_time_is_iso_8601_or_milliseconds(text, millis):
-    assert run._start_time(text) == millis
+    assert run._parse_start_time(text) == millis
 
 
 @pytest.mark.parametrize("text", ["yesterday", "-1", "1655395200000 ms", "1969-12-31T00:00:00Z", ""])

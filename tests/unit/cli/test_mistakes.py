@@ -8,7 +8,7 @@ import signal
 import pytest
 
 from penstock.cli.main import main
-from penstock.cli.run import _stopped_by_signals
+from penstock.cli.run import _collect_signals
 from penstock_testing.commands.demo import _ended_by_sigterm
 
 TABLES = """CREATE TABLE s (id INT) WITH ('connector' = 'datagen');
@@ -112,7 +112,7 @@ def test_an_option_that_is_not_there(said):
 
 
 def test_the_first_signal_asks_a_job_to_stop_and_the_second_interrupts_it():
-    with _stopped_by_signals() as received:
+    with _collect_signals() as received:
         os.kill(os.getpid(), signal.SIGINT)
         assert received == [signal.SIGINT]
         with pytest.raises(KeyboardInterrupt):

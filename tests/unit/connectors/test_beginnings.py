@@ -5,7 +5,12 @@ from __future__ import annotations
 import pytest
 
 from penstock.connectors.kafka.factory import KafkaConnector
-from penstock.connectors.kafka.source.beginnings import CommittedBy, describe_positions, foreign_start, reason_of
+from penstock.connectors.kafka.source.beginnings import (
+    CommittedBy,
+    describe_positions,
+    explain_start,
+    warn_about_foreign_start,
+)
 from penstock.connectors.kafka.source.positions import Position, Positions
 from penstock.connectors.kafka.upsert.factory import UpsertKafkaConnector
 from penstock.kafka.offsets import CommittedOffset
@@ -56,22 +61,22 @@ def group(*by: CommittedBy | None) -> dict[tuple[str, int], CommittedOffset]:
     ],
 )
 def test_the_start_of_a_source_has_its_reason(options, start_time, offsets, reason):
-    assert reason in reason_of(scan(**options), start_time, group(*offsets), OWN)
+    assert reason in explain_start(scan(**options), start_time, group(*offsets), OWN)
 
 
 def test_a_table_that_upserts_starts_at_the_beginning_whatever_the_start_time():
     options = {"connector": "upsert-kafka", "topic": "o", "properties.bootstrap.servers": "h:9092"}
     options |= {"key.format": "json", "value.format": "json"}
     table = TableDefinition("t", (Column("id", INT.with_nullability(False)),), options, primary_key=("id",))
-    assert "'upsert-kafka'" in reason_of(UpsertKafkaConnector().scan(table), 0, {}, OWN)
+    assert "'upsert-kafka'" in explain_start(UpsertKafkaConnector().scan(table), 0, {}, OWN)
 
 
 def test_a_start_at_offsets_of_another_job_is_a_warning():
-    warning = foreign_start(scan(), group(None, OTHER, FORMER), OWN)
+    warning = warn_about_foreign_start(scan(), group(None, OTHER, FORMER), OWN)
     assert "table 'orders' starts where job 'dbz' left off, by the offsets of group 'KafkaSource-orders'" in warning
     assert "'scan.startup.mode'" in warning
     for own in ((), (None,), (FORMER,)):
-        assert foreign_start(scan(), group(*own), OWN) == ""
+        assert warn_about_foreign_start(scan(), group(*own), OWN) == ""
 
 
 @pytest.mark.parametrize(
@@ -84,9 +89,9 @@ def test_metadata_of_other_programs_names_no_job(text):
 def test_who_names_the_group_and_asks_for_its_offsets_is_not_warned():
     """As a job does that takes over from another one, on purpose."""
     offsets = {"scan_startup_mode": "group-offsets"}
-    assert foreign_start(scan(properties_group_id="g", **offsets), group(OTHER), OWN) == ""
+    assert warn_about_foreign_start(scan(properties_group_id="g", **offsets), group(OTHER), OWN) == ""
     for given in (offsets, {"properties_group_id": "g"}):
-        assert "left off" in foreign_start(scan(**given), group(OTHER), OWN)
+        assert "left off" in warn_about_foreign_start(scan(**given), group(OTHER), OWN)
 
 
 def test_a_long_name_fits_the_metadata_of_a_commit_and_is_recognised():

@@ -19,7 +19,7 @@ from penstock.connectors.kafka.table.metadata import WRITABLE
 from penstock.errors import RecordError
 from penstock.kafka.compression import Compression
 from penstock.kafka.properties import ClientConfig
-from penstock.kafka.record_batches import batch_headers, scan
+from penstock.kafka.record_batches import read_batch_headers, scan
 from penstock.spi import HIDDEN, Column, ColumnKind, TableDefinition, Task
 from penstock.types import INT, STRING, arrow_schema
 
@@ -256,7 +256,7 @@ def test_a_row_for_which_a_class_of_ones_own_chooses_nothing_is_named(name, reas
 def test_a_class_of_ones_own_that_cannot_be_made_in_a_task_is_named():
     sink = by_name().sink
     unknown = replace(sink, options=replace(sink.options, partitioner="not.there.Partitioner"))
-    with pytest.raises(RecordError, match=r"'not.there.Partitioner' cannot be made in a task.*PYTHONPATH"):
+    with pytest.raises(RecordError, match=r"'not.there.Partitioner' cannot be created in a task.*PYTHONPATH"):
         RowEncoder(unknown, ClientConfig.from_properties(dict(sink.client), "t"), lambda _: 1, {}, Task(0, 1))
 
 
@@ -337,7 +337,7 @@ def texts(**properties):
 @pytest.mark.parametrize("codec", Compression)
 def test_compression_type_is_that_of_the_batches(codec):
     (batch,) = texts(compression_type=codec.name.lower())
-    assert batch_headers(batch.data)["attributes"][0] & 0x07 == codec
+    assert read_batch_headers(batch.data)["attributes"][0] & 0x07 == codec
     assert (len(batch.data) < len(texts()[0].data) / 2) == (codec is not Compression.NONE)
 
 

@@ -45,77 +45,77 @@ def positions(**given):
 
 
 def test_the_smallest_watermark_counts_once_all_partitions_have_one(marks, notes):
-    start = marks.advanced(positions(a=0, b=0), positions(a=5, b=5), {A, B}, None)
+    start = marks.advance(positions(a=0, b=0), positions(a=5, b=5), {A, B}, None)
     assert start.watermark is None
     notes.add([(A, 1000)])
-    start = marks.advanced(start, positions(a=6, b=6), {A, B}, None)
+    start = marks.advance(start, positions(a=6, b=6), {A, B}, None)
     assert (start.at[A].watermark, start.at[B].watermark, start.watermark) == (1000, None, None)
     notes.add([(B, 700)])
-    start = marks.advanced(start, positions(a=7, b=7), {A, B}, None)
+    start = marks.advance(start, positions(a=7, b=7), {A, B}, None)
     assert (start.at[A].watermark, start.at[B].watermark, start.watermark) == (1000, 700, 700)
     assert Positions.from_json(start.to_json()) == start
 
 
 def test_a_watermark_never_goes_back(marks, notes):
     notes.add([(A, 1000), (B, 700)])
-    start = marks.advanced(positions(a=0, b=0), positions(a=1, b=1), {A, B}, None)
+    start = marks.advance(positions(a=0, b=0), positions(a=1, b=1), {A, B}, None)
     notes.add([(A, 900), (B, 600)])
-    assert marks.advanced(start, positions(a=2, b=2), {A, B}, None).watermark == 700
+    assert marks.advance(start, positions(a=2, b=2), {A, B}, None).watermark == 700
     # A partition found later is where the others are.
-    found = marks.advanced(start, Positions({**start.at, ("orders", 2): Position(0)}, start.topic_ids), {A, B}, None)
+    found = marks.advance(start, Positions({**start.at, ("orders", 2): Position(0)}, start.topic_ids), {A, B}, None)
     assert found.at["orders", 2].watermark == found.watermark == 700
 
 
 def test_news_alone_make_a_batch_only_when_the_whole_moves(marks, notes):
     notes.add([(A, 1000), (B, 700)])
-    start = marks.advanced(positions(a=0, b=0), positions(a=1, b=1), {A, B}, None)
+    start = marks.advance(positions(a=0, b=0), positions(a=1, b=1), {A, B}, None)
     same = positions(a=1, b=1)
-    assert marks.advanced(start, same, set(), None) == start
+    assert marks.advance(start, same, set(), None) == start
     notes.add([(A, 2000)])
-    assert marks.advanced(start, same, set(), None) == start
+    assert marks.advance(start, same, set(), None) == start
     notes.add([(B, 1500)])
-    moved = marks.advanced(start, same, set(), None)
+    moved = marks.advance(start, same, set(), None)
     assert moved.watermark == 1500
-    assert marks.advanced(moved, same, set(), None) == moved
+    assert marks.advance(moved, same, set(), None) == moved
 
 
 def test_a_silent_partition_is_idle_after_the_timeout(marks, notes, clock):
     notes.add([(A, 1000), (B, 700)])
-    start = marks.advanced(positions(a=0, b=0), positions(a=1, b=1), {A, B}, None)
+    start = marks.advance(positions(a=0, b=0), positions(a=1, b=1), {A, B}, None)
     clock.now += 6
-    start = marks.advanced(start, positions(a=2, b=1), {A}, None)
+    start = marks.advance(start, positions(a=2, b=1), {A}, None)
     clock.now += 6
-    start = marks.advanced(start, positions(a=3, b=1), {A}, None)
+    start = marks.advance(start, positions(a=3, b=1), {A}, None)
     assert (start.at[B].idle, start.at[A].idle, start.watermark) == (True, False, 1000)
     # Nothing but time: all are idle, and everything stays.
     clock.now += 60
-    assert marks.advanced(start, positions(a=3, b=1), set(), None) == start
+    assert marks.advance(start, positions(a=3, b=1), set(), None) == start
     notes.add([(A, 3000), (B, 1100)])
-    back = marks.advanced(start, positions(a=3, b=2), {B}, None)
+    back = marks.advance(start, positions(a=3, b=2), {B}, None)
     assert (back.at[B].idle, back.watermark) == (False, 1100)
 
 
 def test_a_partition_with_records_that_wait_is_not_idle(marks, notes, clock):
     notes.add([(A, 1000), (B, 700)])
-    start = marks.advanced(positions(a=0, b=0), positions(a=1, b=1), {A, B}, None)
+    start = marks.advance(positions(a=0, b=0), positions(a=1, b=1), {A, B}, None)
     clock.now += 60
-    assert marks.advanced(start, positions(a=1, b=1), {B}, None) == start
+    assert marks.advance(start, positions(a=1, b=1), {B}, None) == start
 
 
 def test_an_empty_partition_that_is_idle_does_not_count(marks, notes, clock):
     notes.add([(A, 1000)])
-    start = marks.advanced(positions(a=0, b=0), positions(a=1, b=0), {A}, None)
+    start = marks.advance(positions(a=0, b=0), positions(a=1, b=0), {A}, None)
     assert start.watermark is None
     clock.now += 60
-    assert marks.advanced(start, positions(a=1, b=0), set(), None).watermark == 1000
+    assert marks.advance(start, positions(a=1, b=0), set(), None).watermark == 1000
 
 
 def test_a_partition_that_is_at_its_stop_is_at_the_end_of_time(marks, notes):
     stop = positions(a=10, b=1)
     notes.add([(A, 1000)])
-    start = marks.advanced(positions(a=0, b=0), positions(a=5, b=1), {A, B}, stop)
+    start = marks.advance(positions(a=0, b=0), positions(a=5, b=1), {A, B}, stop)
     assert (start.at[B].watermark, start.watermark) == (END, 1000)
-    assert marks.advanced(start, positions(a=10, b=1), {A}, stop).watermark == END
+    assert marks.advance(start, positions(a=10, b=1), {A}, stop).watermark == END
 
 
 def test_what_tasks_measure():

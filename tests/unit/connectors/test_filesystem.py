@@ -161,8 +161,8 @@ def stepwise(monkeypatch: pytest.MonkeyPatch) -> None:
 
         return waits
 
-    monkeypatch.setattr(files, "durable", lambda *_: None)
-    for name in ("names", "appear", "delete"):
+    monkeypatch.setattr(files, "sync_paths", lambda *_: None)
+    for name in ("names", "reveal", "delete"):
         monkeypatch.setattr(Folder, name, waiting(getattr(Folder, name)))
 
 
@@ -497,7 +497,7 @@ def test_places_that_cannot_be_written_are_named(tmp_path: Path, monkeypatch: py
     def refused(*_: object) -> None:
         raise PermissionError("no")
 
-    monkeypatch.setattr(Folder, "appear", refused)
+    monkeypatch.setattr(Folder, "reveal", refused)
     with pytest.raises(ExecutionError, match=r"cannot be renamed: no; check the folder's rights, then start the job"):
         publish(replace(sink, options=replace(sink.options, path=str(tmp_path))), "part", [".part"])
 

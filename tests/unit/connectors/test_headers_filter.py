@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.connectors.kafka.table.header_filter import HEADER_FILTER, HeaderTerm, matching
+from penstock.connectors.kafka.table.header_filter import HEADER_FILTER, HeaderTerm, match_headers
 from penstock.kafka.columns import HEADERS_TYPE
 
 KEYS, VALUES = ("depart", "env"), ("toy", "book", "")
@@ -37,7 +37,7 @@ def keeps(filter_terms, headers):
 @settings(deadline=None)
 @given(terms, records)
 def test_every_record_is_judged_by_its_own_headers(filter_terms, lists):
-    found = matching(filter_terms, column(lists))
+    found = match_headers(filter_terms, column(lists))
 
     assert found.dtype == np.bool_
     assert found.tolist() == [keeps(filter_terms, each) for each in lists]
@@ -49,7 +49,7 @@ def test_a_slice_of_a_column_is_judged_like_the_column(filter_terms, lists, data
     start = data.draw(st.integers(0, len(lists)))
     stop = data.draw(st.integers(start, len(lists)))
 
-    assert matching(filter_terms, column(lists)[start:stop]).tolist() == [
+    assert match_headers(filter_terms, column(lists)[start:stop]).tolist() == [
         keeps(filter_terms, each) for each in lists[start:stop]
     ]
 
@@ -74,4 +74,4 @@ def test_terms_are_read_from_left_to_right(text, kept):
         ]
     )
 
-    assert np.flatnonzero(matching(HEADER_FILTER.parse(text), headers)).tolist() == kept
+    assert np.flatnonzero(match_headers(HEADER_FILTER.parse(text), headers)).tolist() == kept

@@ -7,7 +7,7 @@ import itertools
 import pyarrow as pa
 import pytest
 
-from penstock.connectors.kafka.source.reader import joined
+from penstock.connectors.kafka.source.reader import merge_small_batches
 
 SMALL, LARGE = 100, 300 << 10
 
@@ -18,7 +18,7 @@ def test_rows_stay_in_order_and_only_small_batches_are_joined(sizes):
         pa.RecordBatch.from_pydict({"n": pa.array([at] * size, pa.int16()), "t": pa.nulls(size)})
         for at, size in enumerate(sizes)
     ]
-    found = list(joined(batches))
+    found = list(merge_small_batches(batches))
     rows = [value for batch in found for value in batch.column("n").to_pylist()]
     assert rows == [at for at, size in enumerate(sizes) for _ in range(size)]
     assert all(any(each is given for given in batches) for each in found if len(each) == LARGE)
@@ -27,5 +27,5 @@ def test_rows_stay_in_order_and_only_small_batches_are_joined(sizes):
 
 def test_a_batch_without_rows_stays_one():
     empty = pa.RecordBatch.from_pydict({"n": pa.array([], pa.int16())})
-    assert list(joined([])) == []
-    assert list(joined([empty])) == [empty]
+    assert list(merge_small_batches([])) == []
+    assert list(merge_small_batches([empty])) == [empty]

@@ -24,7 +24,7 @@ def metrics_of(operator, *, consumer=True, pending=lambda: 7):
 class TestReports:
     def test_a_report_travels_as_bytes(self):
         report = ReadReport(records=3, fetched_bytes=90, fetch_lag=1.5, behind=4, watermarks=[("orders", 1, 1000)])
-        assert ReadReport.merged([report.to_bytes()]) == report
+        assert ReadReport.merge([report.to_bytes()]) == report
 
     def test_counters_add_up_and_of_lags_the_largest_counts(self):
         first = ReadReport(records=3, fetched_bytes=90, filtered=1, refused=2, lost=5, fetches=1, fetch_lag=9.0)
@@ -34,7 +34,7 @@ class TestReports:
         )
         second.latency, second.latency_max, second.size_max, second.ahead = 2.0, 2.0, 70, 2
         second.throttled = second.throttled_max = 3.0
-        whole = ReadReport.merged([first.to_bytes(), second.to_bytes()])
+        whole = ReadReport.merge([first.to_bytes(), second.to_bytes()])
 
         assert (whole.records, whole.fetched_bytes, whole.filtered, whole.refused) == (7, 100, 3, 3)
         assert (whole.lost, whole.fetches) == (6, 3)
@@ -43,7 +43,7 @@ class TestReports:
         assert (whole.throttled_max, whole.ahead) == (3.0, 2)
 
     def test_no_reports_are_an_empty_one(self):
-        assert ReadReport.merged([]) == ReadReport()
+        assert ReadReport.merge([]) == ReadReport()
 
 
 class TestSourceMetrics:
@@ -72,7 +72,7 @@ class TestSourceMetrics:
             report = ReadReport(records=6, fetched_bytes=90, fetches=3, latency=12.0, latency_max=5.0, throttled=6.0)
             report.throttled_max, report.size_max, report.ahead = 4.0, 60, 7
             metrics.read(report)
-        metrics.done(Positions({}), committed=True)
+        metrics.finish_batch(Positions({}), committed=True)
         names = ("fetch-latency", "fetch-throttle-time", "fetch-size")
         found = {
             name: operator[f"KafkaSourceReader.KafkaConsumer.{name}"]
@@ -102,10 +102,10 @@ class TestSourceMetrics:
 
     def test_offsets_follow_what_is_done_and_what_is_committed(self, operator):
         metrics = metrics_of(operator)
-        metrics.done(Positions({("orders", 1): Position(10)}), committed=None)
+        metrics.finish_batch(Positions({("orders", 1): Position(10)}), committed=None)
         assert (operator[f"{PARTITION}.currentOffset"], operator[f"{PARTITION}.committedOffset"]) == (9, -1)
-        metrics.done(Positions({("orders", 1): Position(20)}), committed=True)
-        metrics.done(Positions({("orders", 1): Position(30)}), committed=False)
+        metrics.finish_batch(Positions({("orders", 1): Position(20)}), committed=True)
+        metrics.finish_batch(Positions({("orders", 1): Position(30)}), committed=False)
 
         assert (operator[f"{PARTITION}.currentOffset"], operator[f"{PARTITION}.committedOffset"]) == (29, 20)
         former = "KafkaConsumer.topic.orders.partition.1"
@@ -115,6 +115,6 @@ class TestSourceMetrics:
 
     def test_the_watermark_is_that_of_the_last_batch(self, operator):
         metrics = metrics_of(operator)
-        metrics.done(Positions({("orders", 1): Position(10, watermark=5000)}), committed=None)
+        metrics.finish_batch(Positions({("orders", 1): Position(10, watermark=5000)}), committed=None)
         assert operator["currentOutputWatermark"] == 5000
         assert operator["watermarkLag"] > 0

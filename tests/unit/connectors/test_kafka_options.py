@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.connectors.kafka.table.header_filter import HEADER_FILTER, HeaderTerm
-from penstock.connectors.kafka.table.offsets import OFFSETS, offsets_text
+from penstock.connectors.kafka.table.offsets import OFFSETS, format_offsets
 from penstock.connectors.kafka.table.options import KafkaSinkOptions, KafkaSourceOptions
 from penstock.options import OptionSet
 
@@ -34,8 +34,8 @@ def test_every_option_has_a_sentence_and_an_example_that_binds(cls: type[OptionS
 def test_offsets_read_what_they_show(offsets: dict[tuple[str, int], int]):
     expected = tuple(sorted(offsets.items()))
 
-    assert OFFSETS.parse(offsets_text(offsets)) == expected
-    assert OFFSETS.show(expected) == offsets_text(offsets)
+    assert OFFSETS.parse(format_offsets(offsets)) == expected
+    assert OFFSETS.show(expected) == format_offsets(offsets)
 
 
 def test_a_header_filter_keeps_the_order_of_its_terms():

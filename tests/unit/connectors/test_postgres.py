@@ -17,8 +17,8 @@ import pytest
 
 from penstock import notices
 from penstock.connectors.postgres.address import parse_address
-from penstock.connectors.postgres.changes import LastChanges, last_of_keys
-from penstock.connectors.postgres.columns import TableColumn, match_columns, stage_type
+from penstock.connectors.postgres.changes import LastChanges, find_last_of_keys
+from penstock.connectors.postgres.columns import TableColumn, choose_stage_type, match_columns
 from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.spec import PostgresSinkSpec
 from penstock.connectors.postgres.staging import (
@@ -26,9 +26,9 @@ from penstock.connectors.postgres.staging import (
     PostgresOutput,
     StageSpec,
     _Stage,
+    build_copying_instructions,
+    build_writer_factory,
     copy_passed_rows,
-    copying_instructions,
-    writer_factory,
 )
 from penstock.errors import (
     BatchError,
@@ -284,14 +284,14 @@ def test_texts_are_cast_to_what_else_is_written_as_text():
 def test_a_name_means_the_same_in_lower_case_unless_it_is_there_as_written():
     found = [TableColumn("orderid", "bigint"), TableColumn("Kind", "text")]
     assert match_columns("t", parse_columns("Kind STRING, orderId BIGINT"), found).names == ("Kind", "orderid")
-    with pytest.raises(SchemaError, match="as another column is"):
+    with pytest.raises(SchemaError, match="and so is another column"):
         match_columns("t", parse_columns("orderid BIGINT, orderId BIGINT"), found)
 
 
 def test_every_type_has_a_staged_one_or_is_refused():
-    assert stage_type(parse_type("ARRAY<TIMESTAMP_LTZ(3)>")) == "timestamp with time zone[]"
-    assert stage_type(parse_type("ARRAY<ARRAY<INT>>")) is None
-    assert stage_type(parse_type("ARRAY<MAP<INT, INT>>")) is None
+    assert choose_stage_type(parse_type("ARRAY<TIMESTAMP_LTZ(3)>")) == "timestamp with time zone[]"
+    assert choose_stage_type(parse_type("ARRAY<ARRAY<INT>>")) is None
+    assert choose_stage_type(parse_type("ARRAY<MAP<INT, INT>>")) is None
 
 
 # --- staged rows -----------------------------------------------------------------------------------------------------
@@ -359,8 +359,8 @@ def pass_on(
     names = list(before.schema.names)
     values, hidden = given.select(names), given.select([each for each in given.schema.names if each not in names])
     outputs = [Output(0, "t", each.spec, each.schema) for each in (before, now)]
-    passed = writer_factory(outputs[:1], 1).run(Task(0, 1), [(0, values, hidden)])
-    instructions = copying_instructions(StageSpec(now.spec.address, "s", (now,)))
+    passed = build_writer_factory(outputs[:1], 1).run(Task(0, 1), [(0, values, hidden)])
+    instructions = build_copying_instructions(StageSpec(now.spec.address, "s", (now,)))
     list(copy_passed_rows(outputs[1:], Task(0, 1, instructions, abandoned=abandoned), passed, memoryview))
 
 
@@ -385,7 +385,7 @@ def test_a_row_that_cannot_be_copied_is_not_passed_on(copied, ident, text, field
     table = branch("id BIGINT, text STRING", ["id"])
     given = rows(id=pa.array([2, ident], pa.int64()), text=pa.array(["x", text]))
     names = list(table.schema.names)
-    writer = writer_factory([Output(0, "t", table.spec, table.schema)], 1).open(Task(0, 1))
+    writer = build_writer_factory([Output(0, "t", table.spec, table.schema)], 1).open(Task(0, 1))
     with pytest.raises(RecordError) as raised:
         list(writer.write(0, given.select(names), given.select(list(HIDDEN.names))))
     assert (raised.value.partition, raised.value.offset, raised.value.field) == (3, 101, field)
@@ -422,7 +422,7 @@ def test_of_each_key_the_last_change_is_staged_with_its_place():
     given = rows(id=pa.array(ids, pa.int64()), x=pa.array(texts), **{KIND: pa.array(kinds, pa.int8())})
     stage = _Stage(branch("id BIGINT, x STRING", keys=("id",)), 7)
     assert [add(stage, given.slice(0, 5)), add(stage, given.slice(5))] == [None, None]
-    staged = stage.rest()
+    staged = stage.take_rest()
     assert staged.schema.names == ["writer", "place", "deleted", "c0", "c1"]
     assert [tuple(row.values()) for row in staged.to_pylist()] == [
         (7, 3, False, 1, "c"),
@@ -430,7 +430,7 @@ def test_of_each_key_the_last_change_is_staged_with_its_place():
         (7, 6, True, 3, "d"),
         (7, 7, False, 4, "d"),
     ]
-    assert stage.rest() is None
+    assert stage.take_rest() is None
 
 
 def test_the_last_of_keys_of_several_columns():
@@ -439,10 +439,10 @@ def test_the_last_of_keys_of_several_columns():
         columns = [pa.array(rng.integers(0, most, count)) for most in (9, 4, 5)]
         columns[1] = columns[1].cast(pa.string())
         last = {key: place for place, key in enumerate(zip(*(each.to_pylist() for each in columns), strict=True))}
-        found = last_of_keys(columns)
+        found = find_last_of_keys(columns)
         assert (list(range(count)) if found is None else found.tolist()) == sorted(last.values())
-    assert last_of_keys([pa.array([1, 2]), pa.array(["a", "a"])]) is None
-    assert last_of_keys([pa.array([[1], [1]])]) is None, "PostgreSQL finds the last one of lists"
+    assert find_last_of_keys([pa.array([1, 2]), pa.array(["a", "a"])]) is None
+    assert find_last_of_keys([pa.array([[1], [1]])]) is None, "PostgreSQL finds the last one of lists"
 
 
 def test_few_keys_are_held_back_and_many_are_not():
@@ -501,4 +501,4 @@ def test_checking_a_file_does_not_load_the_client():
 
 
 def test_a_column_of_text_needs_no_length():
-    assert stage_type(STRING) == stage_type(parse_type("VARCHAR(5)")) == "text"
+    assert choose_stage_type(STRING) == choose_stage_type(parse_type("VARCHAR(5)")) == "text"

@@ -9,7 +9,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from penstock.connectors.print.texts import texts
+from penstock.connectors.print.texts import format_values
 from penstock.errors import OptionsError
 from penstock.spi import Column, Guarantee, TableDefinition, connectors
 from penstock.types import BIGINT, arrow_type, parse_columns, parse_type
@@ -64,7 +64,7 @@ def test_values_are_printed_as_by_flink():
     values = [True, b"\x03\x04", 1.5, Decimal("1.50"), date(2026, 1, 31), at, time(10, 20, 30), at, ["x", None]]
     values += [[("k", 1)], inner, 1.5, None, "a'b", [True, False], [{"m": "q", "n": True}], at.replace(microsecond=0)]
     found = [
-        texts(pa.array([None, value], arrow_type(field.type)).slice(row), field.type)
+        format_values(pa.array([None, value], arrow_type(field.type)).slice(row), field.type)
         for value, field in zip(values, kinds.fields, strict=True)
         for row in (0, 1)
     ]
@@ -95,4 +95,4 @@ def test_values_are_printed_as_by_flink():
 )
 def test_numbers_and_moments_are_printed_as_by_java(kind, value, text):
     data_type = parse_type(kind)
-    assert texts(pa.array([value], arrow_type(data_type)), data_type) == [text]
+    assert format_values(pa.array([value], arrow_type(data_type)), data_type) == [text]

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import DefinitionError
-from penstock.exact.timestamps import date_text, parse_timestamp, time_text, timestamp_text
+from penstock.exact.timestamps import format_date, format_time, format_timestamp, parse_timestamp
 from penstock.flow.kernels.rowwise import ValueFailure, compute_each
 from penstock.flow.kernels.session import Session
 from penstock.flow.kernels.vectors import failed_rows
@@ -265,9 +265,9 @@ def text(data_type: DataType, value: Any) -> Any:
         case RowType(fields=fields):
             return [text(field.type, value[field.name]) for field in fields]
         case TimestampType(local_zone=zoned):
-            return timestamp_text(value, zone=zoned)
+            return format_timestamp(value, zone=zoned)
         case TimeType():
-            return time_text(value)
+            return format_time(value)
     match root(data_type):
         case "DECIMAL":
             return f"{value:f}"
@@ -276,7 +276,7 @@ def text(data_type: DataType, value: Any) -> Any:
         case "DOUBLE":
             return repr(float(value))
         case "DATE":
-            return date_text(value)
+            return format_date(value)
         case "BYTES":
             return base64.b64encode(value).decode()
     return value

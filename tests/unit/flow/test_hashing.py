@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.columns.equality import same_rows
-from penstock.columns.hashing import Groups, key_hashes, row_hashes, runs_of
+from penstock.columns.hashing import Groups, key_hashes, row_hashes, sort_into_runs
 from penstock.columns.index import HashIndex
 
 DAY = dt.date(2024, 2, 29)
@@ -222,7 +222,7 @@ def test_runs_have_equal_rows_together(rows: list[tuple[int, int, int]], close: 
     first = np.array([row[0] * spread for row in rows], np.uint64)
     second = np.array([row[1] for row in rows], np.uint64)
     columns = [pa.array([row[at] for row in rows], pa.int64()) for at in range(3)]
-    order, begins = runs_of(first, second, columns)
+    order, begins = sort_into_runs(first, second, columns)
     ordered = [rows[at] for at in order]
     assert [row[:2] for row in ordered] == sorted(row[:2] for row in rows)
     assert int(begins.sum()) == len(set(rows))

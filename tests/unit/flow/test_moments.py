@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock.exact.numbers import double_text, float_text
+from penstock.exact.numbers import format_double, format_float
 from penstock.flow.kernels.moments import readings
 from penstock.flow.kernels.moments.calendar import civil, days_of, iso_week, months_later
 from penstock.flow.kernels.moments.datetimes import text_of
@@ -145,9 +145,9 @@ def test_weeks_of_patterns_begin_on_sunday():
 def test_digits_of_floating_point_numbers_are_the_shortest():
     chance = random.Random(3)
     doubles = [struct.unpack("<d", chance.randbytes(8))[0] for _ in range(3000)] + [0.0, -0.0, 1e7, 1e-3, 123456.789]
-    assert reals.to_text(pa.array(doubles)).to_pylist() == [double_text(each) for each in doubles]
+    assert reals.to_text(pa.array(doubles)).to_pylist() == [format_double(each) for each in doubles]
     singles = [struct.unpack("<f", chance.randbytes(4))[0] for _ in range(3000)]
-    assert reals.to_text(pa.array(singles, pa.float32())).to_pylist() == [float_text(each) for each in singles]
+    assert reals.to_text(pa.array(singles, pa.float32())).to_pylist() == [format_float(each) for each in singles]
 
 
 @pytest.mark.parametrize("places", [-3, 0, 2, 7, 17, 300])

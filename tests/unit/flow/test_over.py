@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pytest
 
 from penstock.columns import large
-from penstock.columns.frames import frame_sums
+from penstock.columns.frames import sum_frames
 from penstock.errors import DefinitionError, RecordError, UnsupportedError
 from penstock.flow.kernels.session import Session
 from penstock.flow.operators import over_values
@@ -432,4 +432,4 @@ def test_ranks_of_a_new_key_beside_a_known_one(known: str, new: str, tmp_path):
 @pytest.mark.parametrize("first", [np.inf, -np.inf, np.nan])
 def test_sums_do_not_take_over_what_is_in_no_frame_of_theirs(first: float):
     values, ends = np.array([first, 1.0, 2.0, 3.0]), np.array([1, 2, 3, 4])
-    assert frame_sums(values, np.array([0, 1, 2, 2]), ends).tolist()[1:] == [1.0, 2.0, 5.0]
+    assert sum_frames(values, np.array([0, 1, 2, 2]), ends).tolist()[1:] == [1.0, 2.0, 5.0]

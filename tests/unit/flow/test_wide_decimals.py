@@ -12,8 +12,8 @@ import pytest
 from penstock.columns.wide_decimals import (
     add_limbs,
     decimal_column,
-    limbs_of,
     quotients,
+    to_limbs,
     weighted_limb_sums,
     wide_column,
 )
@@ -46,7 +46,7 @@ def test_sums_are_exact(seed: int, precision: int) -> None:
         + sum(value * weight for value, weight, at in zip(values, weights, index, strict=True) if at == group)
         for group, before in enumerate(unscaled(old))
     ]
-    total = add_limbs(limbs_of(old), limbs)
+    total = add_limbs(to_limbs(old), limbs)
     assert unscaled(wide_column(total, precision // 2)) == expected
     kind = pa.decimal128(38, 3)
     assert unscaled(decimal_column(total, kind, np.ones(4, np.bool_))) == [
@@ -60,7 +60,7 @@ def test_quotients_are_rounded_half_away_from_zero(seed: int) -> None:
     numbers = [rng.choice([1, -1]) * rng.randrange(10 ** rng.randrange(1, 60)) for _ in range(20)] + [1, -1, 5, -5, 15]
     divisors = [rng.choice([1, 2, 3, 10, 2**31, 2**46 - 1]) for _ in numbers]
     shift = rng.choice([0, 1, 6])
-    limbs = quotients(limbs_of(column(numbers, pa.decimal256(76, 0))), np.array(divisors), shift)
+    limbs = quotients(to_limbs(column(numbers, pa.decimal256(76, 0))), np.array(divisors), shift)
     expected = []
     for number, divisor in zip(numbers, divisors, strict=True):
         quotient = (2 * abs(number) * 10**shift + divisor) // (2 * divisor)
@@ -71,5 +71,5 @@ def test_quotients_are_rounded_half_away_from_zero(seed: int) -> None:
 def test_what_stands_under_a_null_is_0() -> None:
     words = pa.py_buffer(np.full(8, 7, np.uint64))
     given = pa.Array.from_buffers(pa.decimal256(76, 2), 2, [pa.py_buffer(b"\x02"), words])
-    first, second = unscaled(wide_column(limbs_of(given), 2))
+    first, second = unscaled(wide_column(to_limbs(given), 2))
     assert (first, second) == (0, sum(7 << 64 * at for at in range(4)))

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock.exact.timestamps import timestamp_text
+from penstock.exact.timestamps import format_timestamp
 from penstock.flow.kernels.moments.far_times import LISTED_END, ahead_at, ahead_of_local, first_moment
 from penstock.flow.kernels.session import Session
 from penstock.flow.rows.expressions import Evaluator, compile_expression
@@ -30,7 +30,7 @@ def value(sql: str, zone: str = "Europe/Berlin") -> object:
     assert not vector.failures
     made = vector.spread(1)
     if isinstance(bound.type, TimestampType):
-        return timestamp_text(made.cast(pa.int64())[0].as_py(), zone=bound.type.local_zone)
+        return format_timestamp(made.cast(pa.int64())[0].as_py(), zone=bound.type.local_zone)
     return made[0].as_py()
 
 

@@ -15,7 +15,7 @@ from penstock.errors import (
     SequenceError,
 )
 from penstock.kafka import faults
-from penstock.kafka.faults import Action, fault_of, fault_of_exception
+from penstock.kafka.faults import Action, fault_from_code, fault_from_exception
 
 CLASSES = [each for each in vars(kafka.errors).values() if isinstance(each, type) and issubclass(each, Exception)]
 
@@ -25,7 +25,7 @@ CLASSES = [each for each in vars(kafka.errors).values() if isinstance(each, type
 def test_every_error_of_the_library_is_mapped(cls: type[Exception]) -> None:
     code = getattr(cls, "errno", None)
     if code is not None:
-        assert fault_of(code).name != f"ERROR_{code}"
+        assert fault_from_code(code).name != f"ERROR_{code}"
     else:
         assert cls.__name__ in faults._CLIENT
 
@@ -52,7 +52,7 @@ def test_every_error_of_the_library_is_mapped(cls: type[Exception]) -> None:
 )
 @pytest.mark.rule("each error has one action")
 def test_each_error_has_one_action(action: Action, names: str) -> None:
-    by_name = {fault.name: fault for fault in map(fault_of, range(-1, 134))}
+    by_name = {fault.name: fault for fault in map(fault_from_code, range(-1, 134))}
     for name in names.split():
         assert by_name[name].action is action, name
 
@@ -71,22 +71,22 @@ def test_each_error_has_one_action(action: Action, names: str) -> None:
     ],
 )
 def test_an_error_names_what_was_attempted(code: int, cls: type[Exception]) -> None:
-    error = fault_of(code).error("writing to topic 'a', partition 3", "from the broker")
+    error = fault_from_code(code).error("writing to topic 'a', partition 3", "from the broker")
     assert type(error) is cls
-    assert str(error).startswith(f"writing to topic 'a', partition 3: {fault_of(code).name} (from the broker)")
+    assert str(error).startswith(f"writing to topic 'a', partition 3: {fault_from_code(code).name} (from the broker)")
 
 
 def test_a_missing_right_on_a_topic_is_named() -> None:
-    assert "grant the principal Write on the topic" in str(fault_of(29).lacking("Write").error("writing"))
+    assert "grant the principal Write on the topic" in str(fault_from_code(29).lacking("Write").error("writing"))
     for code in (0, 30, 53):
-        assert fault_of(code).lacking("Write") == fault_of(code)
+        assert fault_from_code(code).lacking("Write") == fault_from_code(code)
 
 
 def test_a_code_of_a_newer_broker_is_fatal() -> None:
-    assert fault_of(9999).action is Action.FATAL
-    assert fault_of(9999).name == "ERROR_9999"
+    assert fault_from_code(9999).action is Action.FATAL
+    assert fault_from_code(9999).name == "ERROR_9999"
     unknown = kafka.errors.for_code(9999)()
-    assert fault_of_exception(unknown)[0].action is Action.FATAL
+    assert fault_from_exception(unknown)[0].action is Action.FATAL
 
 
 @pytest.mark.parametrize(
@@ -106,12 +106,12 @@ def test_a_code_of_a_newer_broker_is_fatal() -> None:
     ids=lambda each: each.__class__.__name__ if isinstance(each, Exception) else each.name,
 )
 def test_exceptions_of_the_library_are_mapped(error: Exception, action: Action) -> None:
-    assert fault_of_exception(error)[0].action is action
+    assert fault_from_exception(error)[0].action is action
 
 
 def test_the_most_specific_cause_is_a_tls_error() -> None:
     error = kafka.errors.KafkaConnectionError("Handshake failed")
     error.__cause__ = ssl.SSLCertVerificationError(1, "certificate verify failed")
     error.__cause__.verify_message = "self-signed certificate"
-    fault, detail = fault_of_exception(error)
+    fault, detail = fault_from_exception(error)
     assert (fault.action, detail) == (Action.REFUSED, "self-signed certificate")

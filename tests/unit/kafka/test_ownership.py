@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.kafka.ownership import _taken_over
+from penstock.kafka.ownership import _is_taken_over
 from penstock.kafka.produce import ProducerIdentity
 from penstock.kafka.transactions import TransactionDescription
 
@@ -27,14 +27,14 @@ def test_the_coordinators_state_tells_a_time_out_from_another_producer(
     producer_id: int, epoch: int, state: str, expected: bool
 ) -> None:
     seen = TransactionDescription("t", state, producer_id, epoch, 1000, -1, ())
-    assert _taken_over(seen, ProducerIdentity(1, 7, 2), committing=True) is expected
+    assert _is_taken_over(seen, ProducerIdentity(1, 7, 2), committing=True) is expected
 
 
 @pytest.mark.parametrize("state", ["PrepareCommit", "CompleteCommit"])
 @pytest.mark.rule("outcomes are never guessed")
 def test_a_commit_that_we_did_not_ask_for_is_somebody_elses(state: str) -> None:
     seen = TransactionDescription("t", state, 1, 8, 1000, -1, ())
-    assert _taken_over(seen, ProducerIdentity(1, 7, 2), committing=False)
+    assert _is_taken_over(seen, ProducerIdentity(1, 7, 2), committing=False)
 
 
 @pytest.mark.parametrize(
@@ -43,10 +43,10 @@ def test_a_commit_that_we_did_not_ask_for_is_somebody_elses(state: str) -> None:
 @pytest.mark.rule("outcomes are never guessed")
 def test_below_version_2_a_commit_with_the_next_epoch_is_somebody_elses(state: str, expected: bool) -> None:
     seen = TransactionDescription("t", state, 1, 8, 1000, -1, ())
-    assert _taken_over(seen, ProducerIdentity(1, 7, 0), committing=True) is expected
+    assert _is_taken_over(seen, ProducerIdentity(1, 7, 0), committing=True) is expected
 
 
 @pytest.mark.rule("outcomes are never guessed")
 def test_a_new_producer_id_proves_nothing_when_epochs_run_out() -> None:
     seen = TransactionDescription("t", "CompleteCommit", 2, 0, 1000, -1, ())
-    assert not _taken_over(seen, ProducerIdentity(1, 32_766, 2), committing=False)
+    assert not _is_taken_over(seen, ProducerIdentity(1, 32_766, 2), committing=False)

@@ -10,9 +10,9 @@ import pytest
 from penstock.delivery import Claim, Progress
 from penstock.kafka.fetch import Chunk
 from penstock.kafka.produce import ProducerIdentity
-from penstock.kafka.progress import ProgressTopic, Seal, progress_batch
-from penstock.kafka.progress.reading import _later, _Reader, _Written
-from penstock.kafka.progress.records import encoded_record
+from penstock.kafka.progress import ProgressTopic, Seal, encode_progress
+from penstock.kafka.progress.reading import _choose_later, _Reader, _Written
+from penstock.kafka.progress.records import encode_record
 from penstock.kafka.record_batches import SCAN_BYTES, stamp
 
 
@@ -22,7 +22,7 @@ def test_all_records_are_read_also_when_what_was_fetched_takes_more_than_one_sca
     positions = "1" * (10 << 20)
     log, count = b"", 5
     for number in range(count):
-        _, data, _ = progress_batch(topic, "tx", Progress("query", number, positions, positions))
+        _, data, _ = encode_progress(topic, "tx", Progress("query", number, positions, positions))
         record = bytearray(data)
         stamp(record, producer_id=1, producer_epoch=0, base_sequence=number, transactional=True)
         log += number.to_bytes(8, "big") + bytes(record[8:])
@@ -66,7 +66,7 @@ def test_fields_that_a_later_version_may_add_are_left_out() -> None:
 
 def read(reader: _Reader, kind: type[Progress | Claim], value: Any) -> None:
     key = b"tx\0claim" if kind is Claim else b"tx"
-    record = bytearray(encoded_record(key, json.dumps(value).encode(), 0).data)
+    record = bytearray(encode_record(key, json.dumps(value).encode(), 0).data)
     stamp(record, producer_id=1, producer_epoch=0, base_sequence=0, transactional=True)
     reader.take(Chunk(0, "progress", 0, memoryview(bytes(record)), 0, 1, 1, (), 1, 1, 0))
 
@@ -86,4 +86,9 @@ def written(batch_id: int, query_id: str = "mine", *, producer_id: int = 1, epoc
 )
 @pytest.mark.rule("progress reads are definite")
 def test_of_records_in_two_partitions_the_last_written_counts(later: _Written, earlier: _Written) -> None:
-    assert _later(later, earlier) == _later(earlier, later) == _later(_later(None, later), earlier) == later
+    assert (
+        _choose_later(later, earlier)
+        == _choose_later(earlier, later)
+        == _choose_later(_choose_later(None, later), earlier)
+        == later
+    )

@@ -9,8 +9,15 @@ import pytest
 from penstock.errors import OptionsError
 from penstock.kafka.idle_properties import REFUSED, WITHOUT_MEANING
 from penstock.kafka.login import LOGIN_PROPERTIES, PasswordLogin
-from penstock.kafka.properties import ACTS, ClientConfig, check, remarks, shown_without_effect, without_effect
-from penstock.tls import Tls, tls_context
+from penstock.kafka.properties import (
+    ACTS,
+    ClientConfig,
+    check,
+    describe_without_effect,
+    find_remarks,
+    find_without_effect,
+)
+from penstock.tls import Tls, build_tls_context
 
 SERVERS = {"bootstrap.servers": "broker-1:9092,[::1]:9093"}
 SASL = {**SERVERS, "security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-256"}
@@ -147,7 +154,7 @@ def test_what_no_client_has_is_remarked_and_has_no_effect(name: str) -> None:
     given = {**SERVERS, name: "x", "value.serializer": "y", "linger.ms": "5"}
     assert check(given) == ()
     assert ClientConfig.from_properties(given) == ClientConfig.from_properties(SERVERS)
-    assert [remarked for remarked, _ in remarks(given)] == [name, "value.serializer"]
+    assert [remarked for remarked, _ in find_remarks(given)] == [name, "value.serializer"]
 
 
 def test_nothing_about_security_is_accepted_without_effect() -> None:
@@ -174,15 +181,15 @@ def test_nothing_about_security_is_accepted_without_effect() -> None:
 def test_java_s_own_value_of_a_refused_property_changes_nothing_and_is_accepted(name: str, value: str) -> None:
     given = {**SERVERS, name: value}
     assert ClientConfig.from_properties(given) == ClientConfig.from_properties(SERVERS)
-    assert list(without_effect(given)) == [name]
+    assert list(find_without_effect(given)) == [name]
 
 
 @pytest.mark.parametrize("enabled", ["TLSv1.2,TLSv1.3", "TLSv1.2"])
 def test_tls_1_2_leaves_1_3_out(enabled: str) -> None:
     tls = ClientConfig.from_properties({**SERVERS, "ssl.protocol": "TLSv1.2", "ssl.enabled.protocols": enabled}).tls
-    context = tls_context(tls)
+    context = build_tls_context(tls)
     assert (context.minimum_version, context.maximum_version) == (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_2)
-    both = tls_context(ClientConfig.from_properties({**SERVERS, "ssl.protocol": "TLS"}).tls)
+    both = build_tls_context(ClientConfig.from_properties({**SERVERS, "ssl.protocol": "TLS"}).tls)
     assert (both.minimum_version, both.maximum_version) == (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3)
 
 
@@ -194,13 +201,13 @@ def test_no_version_of_tls_is_a_problem() -> None:
 
 def test_properties_without_effect_are_told_in_one_line() -> None:
     names = ("max.poll.records", "linger.ms", "session.timeout.ms", "client.id.prefix", "key.serializer", "acks")
-    line = shown_without_effect(without_effect(dict.fromkeys(names, "1")), "properties.")
+    line = describe_without_effect(find_without_effect(dict.fromkeys(names, "1")), "properties.")
     assert line == (
         "no effect here: 'properties.max.poll.records', 'properties.session.timeout.ms' (partitions are assigned by "
         "the engine, not by a consumer group), 'properties.linger.ms' (all rows of a micro-batch are encoded together, "
         "so there is nothing to wait for)"
     )
-    assert shown_without_effect({}) == ""
+    assert describe_without_effect({}) == ""
 
 
 def test_all_problems_are_reported_at_once() -> None:

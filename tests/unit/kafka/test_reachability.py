@@ -15,7 +15,7 @@ from penstock.deadline import Deadline
 from penstock.errors import RetriableError
 from penstock.kafka.faults import CLIENT_CODE, Action, Fault, KafkaFault
 from penstock.kafka.properties import ClientConfig
-from penstock.kafka.reachability import why
+from penstock.kafka.reachability import explain_unreachable
 from penstock.kafka.session import Session
 from tests.sockets import nobody
 
@@ -50,23 +50,26 @@ def fault_of_client(text: str, hint: str = "") -> KafkaFault:
     ],
 )
 def test_a_fault_in_words(fault, words):
-    assert why({"a:1": fault_of_client(fault)}).startswith(words)
+    assert explain_unreachable({"a:1": fault_of_client(fault)}).startswith(words)
 
 
 def test_no_answer_yet():
-    assert why({"a:1": None}).startswith("no answer; ")
+    assert explain_unreachable({"a:1": None}).startswith("no answer; ")
 
 
 def test_a_fault_with_its_own_hint_is_not_about_the_broker():
     fault = fault_of_client("token endpoint not reached at http://b/token: Connection refused", "check its URL")
-    assert why({"a:1": fault}) == "token endpoint not reached (http://b/token: Connection refused); check its URL"
+    assert (
+        explain_unreachable({"a:1": fault})
+        == "token endpoint not reached (http://b/token: Connection refused); check its URL"
+    )
 
 
 def test_several_addresses_are_named_where_they_differ():
     refused = fault_of_client("ECONNREFUSED")
     same = {"a:1": refused, "b:1": refused}
-    assert why(same) == "nothing listens there; check bootstrap.servers, and that the broker is up"
-    found = why({"a:1": refused, "b:1": fault_of_client("DNS Resolution failure")})
+    assert explain_unreachable(same) == "nothing listens there; check bootstrap.servers, and that the broker is up"
+    found = explain_unreachable({"a:1": refused, "b:1": fault_of_client("DNS Resolution failure")})
     assert found.startswith("a:1: nothing listens there, b:1: the name cannot be resolved; check bootstrap.servers")
 
 

@@ -28,8 +28,8 @@ from penstock.kafka.record_batches import (
     EncodedBatch,
     Records,
     RecordTooLargeError,
-    batch_headers,
     encode,
+    read_batch_headers,
     scan,
     stamp,
 )
@@ -341,7 +341,7 @@ def test_a_control_batch_at_the_end_is_passed() -> None:
 
 def test_batch_headers_pair_records_with_their_markers() -> None:
     raw = build(TRANSACTIONS)
-    heads = batch_headers(raw)
+    heads = read_batch_headers(raw)
     assert heads["base_offset"].tolist() == [batch.base for batch in TRANSACTIONS]
     assert heads["last_offset"].tolist() == [batch.last for batch in TRANSACTIONS]
     assert heads["producer_id"].tolist() == [batch.producer for batch in TRANSACTIONS]
@@ -353,7 +353,7 @@ def test_batch_headers_pair_records_with_their_markers() -> None:
     types = [none, none, none, abort, none, commit, none, commit, none, none, abort]
     assert heads["control_type"].tolist() == types
     assert int((heads["position"] + heads["size"])[-1]) == len(raw)
-    assert batch_headers(b"").size == 0
+    assert read_batch_headers(b"").size == 0
 
 
 # --- what is not a record batch ------------------------------------------------------------------------------
@@ -418,7 +418,7 @@ def test_malformed_batches_are_refused_with_a_reason(change: Callable[[bytearray
 def test_a_malformed_marker_is_refused() -> None:
     raw = build([replace(marker(4, 1, 0), rows=(Row(4, 0, b"abc", b""),))])
     with pytest.raises(KafkaError, match="base offset 4 is malformed: it is a control batch whose key has no type"):
-        batch_headers(raw)
+        read_batch_headers(raw)
 
 
 def test_malformed_headers_are_refused_when_they_are_read() -> None:
@@ -474,7 +474,7 @@ def test_records_of_noise_never_crash(body: bytes, count: int, control: bool) ->
     )
     for read in (
         lambda raw: rows_of_any(scan(raw, start_offset=0, end_offset=END, headers=True)),
-        batch_headers,
+        read_batch_headers,
     ):
         with contextlib.suppress(KafkaError):
             read(sign(bytearray(head + body)))
@@ -555,7 +555,7 @@ def test_kafka_python_reads_what_encode_wrote(table: Table, compression: Compres
         assert table.partitions[batch.row] == batch.partition
         if batch.count > 1:
             assert len(batch.data) <= cut
-        (head,) = batch_headers(batch.data)
+        (head,) = read_batch_headers(batch.data)
         assert head["count"] == batch.count
 
 
@@ -674,7 +674,7 @@ def test_a_stamped_batch_is_what_kafka_python_would_have_built(compression: Comp
         compression=compression,
     )
     stamp(batch.data, producer_id=1 << 40, producer_epoch=7, base_sequence=99, transactional=True)
-    (head,) = batch_headers(batch.data)
+    (head,) = read_batch_headers(batch.data)
     assert (head["producer_id"], head["producer_epoch"], head["base_sequence"]) == (1 << 40, 7, 99)
     assert head["is_transactional"]
     (read,) = MemoryRecords(bytes(batch.data))

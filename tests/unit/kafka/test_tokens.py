@@ -123,7 +123,7 @@ def test_an_endpoint_that_does_not_answer_is_left_alone_after_the_time_that_was_
         tokens = Tokens(TokenLogin(TokenEndpoint(url, "a", "b", read_ms=50)))
         with pytest.raises(KafkaFault) as raised:
             tokens.token()
-        assert raised.value.fault.action.again
+        assert raised.value.fault.action.retriable
         assert url in raised.value.detail
 
 

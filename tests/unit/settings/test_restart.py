@@ -11,7 +11,7 @@ from penstock.plan.explain import explain
 from penstock.plan.nodes import Job
 from penstock.settings import ExponentialDelay, FailureRate, FixedDelay, Settings
 from penstock.settings.given import KEYS, GivenSettings
-from penstock.settings.restart import without_effect
+from penstock.settings.restart import find_without_effect
 
 SECOND = timedelta(seconds=1)
 
@@ -183,10 +183,10 @@ def test_the_first_pause_is_not_longer_than_the_longest(given, blamed):
 def test_keys_of_another_strategy_are_remarked(given, why):
     key = "restart-strategy.fixed-delay.delay"
     given = keys(failure_rate__delay="1 s", fixed_delay__delay="1 s", **given)
-    remarks = without_effect(given)
+    remarks = find_without_effect(given)
     assert remarks[key] == f"'{key}' has no effect: {why}"
     assert ("restart-strategy.failure-rate.delay" in remarks) == (why != "'restart-strategy.type' is 'failure-rate'")
-    assert without_effect(keys(type="fixed-delay", fixed_delay__delay="1 s")) == {}
+    assert find_without_effect(keys(type="fixed-delay", fixed_delay__delay="1 s")) == {}
 
 
 @pytest.mark.parametrize(

@@ -84,7 +84,7 @@ import penstock.flow.functions
 penstock.flow.functions.__path__.append(sys.argv[1])
 
 import pyarrow as pa
-from penstock.cli.reference import pages
+from penstock.cli.reference import render_pages
 from penstock.flow.rows.expressions import compile_expression
 from penstock.plan.flink_sql import flink_sql
 from penstock.plan.scalar_functions import is_deterministic
@@ -100,7 +100,7 @@ print(json.dumps({
     "sql": flink_sql(bound),
     "deterministic": is_deterministic(bound),
     "known": "SHOUT" in known_functions(),
-    "line": next(each for each in pages()["functions.md"].splitlines() if "SHOUT" in each),
+    "line": next(each for each in render_pages()["functions.md"].splitlines() if "SHOUT" in each),
 }))
 """
 

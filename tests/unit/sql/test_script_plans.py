@@ -305,7 +305,7 @@ def test_what_has_no_effect_is_said():
 
     assert script.warnings == (
         "f.sql, line 2, column 5: 'state.backend.type' has no effect here. State is kept in files of the checkpoint, "
-        "each with what batches have changed.",
+        "each with the changes of some batches.",
         "f.sql, line 3, column 5: 'table.dml-sync' has no effect here. The jobs of a file run at the same time.",
     )
 

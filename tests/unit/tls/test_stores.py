@@ -10,9 +10,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
 
 from penstock.errors import OptionsError
-from penstock.tls import Tls, read_tls, tls_context
+from penstock.tls import Tls, build_tls_context, read_tls
 from penstock.tls.jks import StoreError, read_jks
-from penstock.tls.stores import identity
+from penstock.tls.stores import load_identity
 
 FOLDER = Path(__file__).parent / "stores"
 PEM = FOLDER.parent / "pem"
@@ -23,7 +23,7 @@ STORE_PASS, KEY_PASS = "store-pass", "key-pass"
 def context(**properties: str) -> ssl.SSLContext:
     tls, problems = read_tls({f"ssl.{name.replace('_', '.')}": value for name, value in properties.items()})
     assert problems == []
-    return tls_context(tls, "table 't'")
+    return build_tls_context(tls, "table 't'")
 
 
 @pytest.mark.parametrize("file", ["trust.jks", "trust.p12", "key.jks", "key.p12", "legacy.p12"])
@@ -49,7 +49,7 @@ def test_certificates_of_a_jks_store_need_no_password() -> None:
     ],
 )
 def test_a_private_key_comes_with_its_certificate(file: str, key_password: str | None) -> None:
-    found = identity((FOLDER / file).read_bytes(), "JKS", STORE_PASS, key_password)
+    found = load_identity((FOLDER / file).read_bytes(), "JKS", STORE_PASS, key_password)
     assert found.chain == (CERTIFICATE,)
     key = load_pem_private_key(found.pem(b"for now"), b"for now")
     assert key.public_key() == CERTIFICATE.public_key()
@@ -109,7 +109,7 @@ def test_what_is_wrong_with_a_truststore(file: str, properties: dict[str, str], 
 def test_what_is_wrong_with_a_keystore(file: str, properties: dict[str, str], key: str, reason: str) -> None:
     tls, _ = read_tls({**properties, "ssl.keystore.location": str(FOLDER / file)})
     with pytest.raises(OptionsError) as raised:
-        tls_context(tls)
+        build_tls_context(tls)
     (problem,) = raised.value.problems
     assert problem.key == key
     assert reason in str(problem)
@@ -147,5 +147,5 @@ def test_a_store_without_its_digest_being_verified_ends_in_no_other_error() -> N
 def test_passwords_and_keys_are_not_shown() -> None:
     tls = Tls(truststore_password="hide-1", keystore_password="hide-2", key_password="hide-3", keystore_key="hide-4")
     assert "hide" not in repr(tls)
-    shown = repr(identity((FOLDER / "key.jks").read_bytes(), "JKS", STORE_PASS, None))
+    shown = repr(load_identity((FOLDER / "key.jks").read_bytes(), "JKS", STORE_PASS, None))
     assert "PrivateKey" not in shown

@@ -25,7 +25,8 @@ _DAY_MICROS = 86_400_000_000
 
 @dataclass(frozen=True)
 class Generator:
-    """How the values of a column, or of a part of it, are made. ``path`` names it: equal columns have other values.
+    """How the values of a column, or of a part of it, are made. ``path`` names it: columns with equal options have
+    different values.
 
     With ``start`` the values are a sequence. Other numbers are from ``low`` to ``high``, for decimals in units of their
     last digit. ``parts`` are the fields of a ROW, the element of an ARRAY, the key and the value of a MAP.
@@ -55,60 +56,64 @@ class RowNumbers:
 
 def values(generator: Generator, rows: RowNumbers) -> pa.Array:
     """The column of these rows."""
-    made = _random(generator, rows) if generator.start is None else _sequence(generator, generator.start, rows)
+    column = (
+        _generate_random(generator, rows)
+        if generator.start is None
+        else _generate_sequence(generator, generator.start, rows)
+    )
     if not generator.null_rate:
-        return made
-    missing = _fraction(_bits(generator, rows, rows.numbers, "null")) < generator.null_rate
-    return pc.if_else(pa.array(missing), pa.scalar(None, made.type), made)
+        return column
+    missing = _to_fraction(_generate_bits(generator, rows, rows.numbers, "null")) < generator.null_rate
+    return pc.if_else(pa.array(missing), pa.scalar(None, column.type), column)
 
 
-def _sequence(generator: Generator, start: int, rows: RowNumbers) -> pa.Array:
+def _generate_sequence(generator: Generator, start: int, rows: RowNumbers) -> pa.Array:
     """The start, and one more in each row; for decimals in units of 1."""
-    found = pa.array(rows.numbers + start)
+    column = pa.array(rows.numbers + start)
     if isinstance(generator.type, DecimalType):
-        return found.cast(pa.decimal128(19, 0)).cast(arrow_type(generator.type))
-    return found.cast(arrow_type(generator.type))
+        return column.cast(pa.decimal128(19, 0)).cast(arrow_type(generator.type))
+    return column.cast(arrow_type(generator.type))
 
 
-def _random(generator: Generator, rows: RowNumbers) -> pa.Array:
+def _generate_random(generator: Generator, rows: RowNumbers) -> pa.Array:
     match generator.type:
         case RowType(names=names):
             columns = [values(part, rows) for part in generator.parts]
             return pa.StructArray.from_arrays(columns, names=list(names))
         case ArrayType():
-            return _lists(generator, rows)
+            return _generate_lists(generator, rows)
         case MapType():
-            return _maps(generator, rows)
+            return _generate_maps(generator, rows)
         case StringType() | BinaryType():
-            return _texts(generator, rows)
+            return _generate_texts(generator, rows)
         case DecimalType():
-            return _decimals(_between(generator, rows), generator.type)
-    return _primitive(generator, rows)
+            return _to_decimals(_generate_numbers(generator, rows), generator.type)
+    return _generate_primitive(generator, rows)
 
 
-def _primitive(generator: Generator, rows: RowNumbers) -> pa.Array:
+def _generate_primitive(generator: Generator, rows: RowNumbers) -> pa.Array:
     arrow = arrow_type(generator.type)
     match root(generator.type):
         case "BOOLEAN":
-            return pa.array(_bits(generator, rows, rows.numbers) & np.uint64(1) == 1)
+            return pa.array(_generate_bits(generator, rows, rows.numbers) & np.uint64(1) == 1)
         case "FLOAT" | "DOUBLE":
-            part = _fraction(_bits(generator, rows, rows.numbers))
-            found = generator.low * (1 - part) + generator.high * part  # the difference may be infinite
-            return pa.array(found).cast(arrow, safe=False)
+            part = _to_fraction(_generate_bits(generator, rows, rows.numbers))
+            column = generator.low * (1 - part) + generator.high * part  # the difference may be infinite
+            return pa.array(column).cast(arrow, safe=False)
         case "DATE" | "TIME" | "TIMESTAMP" | "TIMESTAMP_LTZ":
-            return _moments(generator, rows, arrow)
-    return pa.array(_between(generator, rows)).cast(arrow)
+            return _generate_moments(generator, rows, arrow)
+    return pa.array(_generate_numbers(generator, rows)).cast(arrow)
 
 
-def _moments(generator: Generator, rows: RowNumbers, arrow: pa.DataType) -> pa.Array:
+def _generate_moments(generator: Generator, rows: RowNumbers, arrow: pa.DataType) -> pa.Array:
     """The times of the rows, or times up to this many ms earlier."""
     past = np.zeros(len(rows.times), np.int64)
     if generator.past_ms:
-        past = (_bits(generator, rows, rows.numbers) % np.uint64(generator.past_ms + 1)).view(np.int64)
-    found = pa.array((rows.times - past) * 1000).view(pa.timestamp("us", "UTC"))
-    if arrow == found.type:
-        return found
-    local = pc.local_timestamp(found.cast(pa.timestamp("us", rows.zone)))
+        past = (_generate_bits(generator, rows, rows.numbers) % np.uint64(generator.past_ms + 1)).view(np.int64)
+    column = pa.array((rows.times - past) * 1000).view(pa.timestamp("us", "UTC"))
+    if arrow == column.type:
+        return column
+    local = pc.local_timestamp(column.cast(pa.timestamp("us", rows.zone)))
     if pa.types.is_date(arrow):
         return local.cast(arrow, safe=False)
     if pa.types.is_time(arrow):
@@ -117,16 +122,16 @@ def _moments(generator: Generator, rows: RowNumbers, arrow: pa.DataType) -> pa.A
     return local.cast(arrow)
 
 
-def _between(generator: Generator, rows: RowNumbers) -> _Numbers:
+def _generate_numbers(generator: Generator, rows: RowNumbers) -> _Numbers:
     """Whole numbers from ``low`` to ``high``."""
     low, high = int(generator.low), int(generator.high)
-    bits = _bits(generator, rows, rows.numbers)
+    bits = _generate_bits(generator, rows, rows.numbers)
     span = high - low + 1
     chosen = bits if span == 2**64 else bits % np.uint64(span)
     return (chosen + np.uint64(low % 2**64)).view(np.int64)
 
 
-def _decimals(units: _Numbers, data_type: DecimalType) -> pa.Array:
+def _to_decimals(units: _Numbers, data_type: DecimalType) -> pa.Array:
     """Decimals from numbers of units of their last digit."""
     halves = np.stack((units, units >> 63), axis=1)
     return pa.Array.from_buffers(arrow_type(data_type), len(units), [None, pa.py_buffer(np.ascontiguousarray(halves))])
@@ -135,48 +140,48 @@ def _decimals(units: _Numbers, data_type: DecimalType) -> pa.Array:
 # --- text, bytes, arrays and maps ------------------------------------------------------------------------------
 
 
-def _texts(generator: Generator, rows: RowNumbers) -> pa.Array:
+def _generate_texts(generator: Generator, rows: RowNumbers) -> pa.Array:
     """Hexadecimal digits, or bytes."""
     hexadecimal = isinstance(generator.type, StringType)
     length, count = generator.length, len(rows.numbers)
     words = -(-length // (16 if hexadecimal else 8))
     each = rows.numbers[:, None] * words + np.arange(words)
-    drawn = _bits(generator, rows, each.reshape(-1)).view(np.uint8).reshape(count, words * 8)
+    drawn = _generate_bits(generator, rows, each.reshape(-1)).view(np.uint8).reshape(count, words * 8)
     if hexadecimal:
         digits = np.stack((drawn >> 4, drawn & 15), axis=2).reshape(count, words * 16)
         drawn = _HEX[digits]
-    lengths = _lengths(generator, rows)
+    lengths = _generate_lengths(generator, rows)
     content = drawn[:, :length][np.arange(length) < lengths[:, None]]
     arrow = pa.string() if hexadecimal else pa.binary()
     offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int32)
-    found = pa.Array.from_buffers(arrow, count, [None, pa.py_buffer(offsets), pa.py_buffer(content)])
-    return found.cast(arrow_type(generator.type))
+    column = pa.Array.from_buffers(arrow, count, [None, pa.py_buffer(offsets), pa.py_buffer(content)])
+    return column.cast(arrow_type(generator.type))
 
 
-def _lengths(generator: Generator, rows: RowNumbers) -> _Numbers:
+def _generate_lengths(generator: Generator, rows: RowNumbers) -> _Numbers:
     if not generator.varied:
         return np.full(len(rows.numbers), generator.length, np.int64)
-    drawn = _bits(generator, rows, rows.numbers, "length") % np.uint64(max(1, generator.length))
+    drawn = _generate_bits(generator, rows, rows.numbers, "length") % np.uint64(max(1, generator.length))
     return np.minimum(drawn.view(np.int64) + 1, generator.length)
 
 
-def _elements(generator: Generator, rows: RowNumbers) -> RowNumbers:
+def _number_elements(generator: Generator, rows: RowNumbers) -> RowNumbers:
     """The elements of arrays as rows, ``length`` of each."""
     length = generator.length
     numbers = (rows.numbers[:, None] * length + np.arange(length)).reshape(-1)
     return RowNumbers(rows.seed, numbers, np.repeat(rows.times, length), rows.zone)
 
 
-def _lists(generator: Generator, rows: RowNumbers) -> pa.Array:
+def _generate_lists(generator: Generator, rows: RowNumbers) -> pa.Array:
     (element,) = generator.parts
     offsets = np.arange(len(rows.numbers) + 1, dtype=np.int32) * generator.length
-    made = pa.ListArray.from_arrays(pa.array(offsets), values(element, _elements(generator, rows)))
-    return made.cast(arrow_type(generator.type))
+    column = pa.ListArray.from_arrays(pa.array(offsets), values(element, _number_elements(generator, rows)))
+    return column.cast(arrow_type(generator.type))
 
 
-def _maps(generator: Generator, rows: RowNumbers) -> pa.Array:
+def _generate_maps(generator: Generator, rows: RowNumbers) -> pa.Array:
     """Maps of ``length`` entries, without those with repeated keys."""
-    keys, items = (values(part, _elements(generator, rows)) for part in generator.parts)
+    keys, items = (values(part, _number_elements(generator, rows)) for part in generator.parts)
     of = np.repeat(np.arange(len(rows.numbers), dtype=np.int64), generator.length)
     codes = pc.dictionary_encode(keys).indices.to_numpy()
     _, first = np.unique(of * (int(codes.max(initial=0)) + 1) + codes, return_index=True)
@@ -191,17 +196,17 @@ def _maps(generator: Generator, rows: RowNumbers) -> pa.Array:
 # --- chance ----------------------------------------------------------------------------------------------------
 
 
-def _bits(generator: Generator, rows: RowNumbers, numbers: _Numbers, purpose: str = "") -> _Bits:
+def _generate_bits(generator: Generator, rows: RowNumbers, numbers: _Numbers, purpose: str = "") -> _Bits:
     """64 bits for each number, by the finalizer of SplitMix64."""
     digest = hashlib.blake2b(f"{rows.seed}/{generator.path}/{purpose}".encode(), digest_size=8).digest()
-    found: Any = numbers.view(np.uint64) * _GOLDEN + np.frombuffer(digest, np.uint64)[0]
-    found = (found ^ (found >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    found = (found ^ (found >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    bits: _Bits = found ^ (found >> np.uint64(31))
+    mixed: Any = numbers.view(np.uint64) * _GOLDEN + np.frombuffer(digest, np.uint64)[0]
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    bits: _Bits = mixed ^ (mixed >> np.uint64(31))
     return bits
 
 
-def _fraction(bits: _Bits) -> NDArray[np.float64]:
+def _to_fraction(bits: _Bits) -> NDArray[np.float64]:
     """From 0 to less than 1."""
     part: NDArray[np.float64] = (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53
     return part

@@ -59,7 +59,7 @@ class Making:
 
 class DatagenSource(Source):
     """One scan of a running job. A position is ``{"row": n, "from": t, "to": u}``: rows before number n are made, and
-    those of the last batch have times from t to u, in ms since 1970."""
+    the rows of the last batch have times from t to u, in ms since 1970."""
 
     def __init__(self, scan: DatagenScanSpec, ordinal: int, context: JobContext):
         self._scan = scan
@@ -114,7 +114,7 @@ class DatagenReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._began = now_ms()
 
     def initialOffset(self) -> dict[str, Any]:
-        """The first row, or that of a savepoint."""
+        """The first row, or the savepoint's."""
         return {"row": self._making.start, "from": self._began, "to": self._began}
 
     def getDefaultReadLimit(self) -> ReadLimit:

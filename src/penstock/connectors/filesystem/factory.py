@@ -22,7 +22,7 @@ class FilesystemConnector:
     """Tables in the files of a folder. Reading ends with the last of the files that are there when the job starts for
     the first time; hidden files, whose names begin with `.` or `_`, are left out. Each batch writes its own files,
     which appear when the batch is complete; a batch that is published again replaces its files. INSERT OVERWRITE, in
-    batch mode, lets all other files go, or, of a table with partitions, those of the folders that it writes to."""
+    batch mode, deletes all other files; in a table with partitions, only in the folders that it writes to."""
 
     identifier = "filesystem"
     options: Mapping[str, type[OptionSet]] = {"Source": FilesystemOptions, "Sink": FilesystemOptions}
@@ -33,14 +33,14 @@ class FilesystemConnector:
 
     def scan(self, table: TableDefinition) -> FilesystemScanSpec:
         """How ``table`` is read. Raises OptionsError, UnsupportedError or SchemaError with every problem found."""
-        return FilesystemScanSpec(**_bound(table, table.produced, writes=False))
+        return FilesystemScanSpec(**_resolve(table, table.produced, writes=False))
 
     def sink(self, table: TableDefinition) -> FilesystemSinkSpec:
         """How ``table`` is written. Raises OptionsError, UnsupportedError or SchemaError with every problem found."""
-        return FilesystemSinkSpec(**_bound(table, table.written, writes=True), overwrite=table.overwrite)
+        return FilesystemSinkSpec(**_resolve(table, table.written, writes=True), overwrite=table.overwrite)
 
 
-def _bound(table: TableDefinition, schema: RowType, *, writes: bool) -> dict[str, Any]:
+def _resolve(table: TableDefinition, schema: RowType, *, writes: bool) -> dict[str, Any]:
     """The parts of a spec."""
     where = table.origin.locate("") or f"table '{table.name}'"
     metadata = [column for column in table.columns if column.kind is ColumnKind.METADATA]

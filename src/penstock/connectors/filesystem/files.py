@@ -67,14 +67,14 @@ class Folder:
             info = self.system.get_file_info(self.root)
             if info.type is fs.FileType.File:
                 return [File(info.path, info.size)]
-            found = self.system.get_file_info(fs.FileSelector(self.root, recursive=True))
+            infos = self.system.get_file_info(fs.FileSelector(self.root, recursive=True))
         except OSError as error:
             hint = "check that the folder exists and may be read"
             raise ExecutionError(f"path '{self.root}' cannot be read: {error}; {hint}") from error
-        return sorted((File(each.path, each.size) for each in found if self._visible(each)), key=lambda each: each.path)
+        return sorted((File(each.path, each.size) for each in infos if self._visible(each)), key=lambda each: each.path)
 
     def _visible(self, info: fs.FileInfo) -> bool:
-        hidden = any(part.startswith((".", "_")) for part in self._within(info).parts)
+        hidden = any(part.startswith((".", "_")) for part in self._relative_path(info).parts)
         return info.type is fs.FileType.File and not hidden
 
     def delete(self, path: str) -> None:
@@ -82,25 +82,25 @@ class Folder:
         with suppress(FileNotFoundError):
             self.system.delete_file(f"{self.root}/{path}")
 
-    def appear(self, hidden: str) -> None:
+    def reveal(self, hidden: str) -> None:
         """Rename a hidden file to its name without the dot."""
-        self.system.move(f"{self.root}/{hidden}", f"{self.root}/{_shown(hidden)}")
+        self.system.move(f"{self.root}/{hidden}", f"{self.root}/{_visible_path(hidden)}")
 
     def names(self, prefix: str) -> list[str]:
         """The files whose names begin with this prefix, in subfolders too: their paths in the folder."""
         if self.system.get_file_info(self.root).type is fs.FileType.NotFound:
             return []
-        found = self.system.get_file_info(fs.FileSelector(self.root, recursive=True))
-        return sorted(str(self._within(each)) for each in found if each.base_name.startswith(prefix))
+        infos = self.system.get_file_info(fs.FileSelector(self.root, recursive=True))
+        return sorted(str(self._relative_path(each)) for each in infos if each.base_name.startswith(prefix))
 
     def visible(self) -> list[str]:
         """The files that are not hidden: their paths in the folder. There are none if there is no folder."""
         if self.system.get_file_info(self.root).type is fs.FileType.NotFound:
             return []
-        found = self.system.get_file_info(fs.FileSelector(self.root, recursive=True))
-        return sorted(str(self._within(each)) for each in found if self._visible(each))
+        infos = self.system.get_file_info(fs.FileSelector(self.root, recursive=True))
+        return sorted(str(self._relative_path(each)) for each in infos if self._visible(each))
 
-    def _within(self, info: fs.FileInfo) -> PurePosixPath:
+    def _relative_path(self, info: fs.FileInfo) -> PurePosixPath:
         return PurePosixPath(info.path).relative_to(self.root)
 
 
@@ -123,14 +123,14 @@ def read(scan: FilesystemScanSpec, file: File) -> Iterator[tuple[pa.RecordBatch,
                 f"file '{file.path}' of table '{scan.table}' {reason}; it had {file.size} bytes when the job began. "
                 "Put it back as it was, or start with another checkpoint directory"
             )
-        rows = _parquet(scan, folder, file) if scan.format is None else _lines(scan, folder, file)
-        given = metadata.values(info, scan.schema, scan.metadata)
+        rows = _read_parquet(scan, folder, file) if scan.format is None else _read_lines(scan, folder, file)
+        constants = metadata.values(info, scan.schema, scan.metadata)
         if scan.partitions is not None:
-            given |= scan.partitions.values(file.path)
+            constants |= scan.partitions.values(file.path)
         not_null = NotNull(scan.schema)
         for each, numbers in rows:
-            joined = _joined(each, given, scan.schema.names) if given else each
-            yield _complete(joined, numbers, not_null, scan, file)
+            joined = _add_constants(each, constants, scan.schema.names) if constants else each
+            yield _drop_incomplete(joined, numbers, not_null, scan, file)
     except (OSError, pa.ArrowException) as error:
         raise ExecutionError(
             f"file '{file.path}' of table '{scan.table}' cannot be read: {error}; check that the file is complete and "
@@ -138,19 +138,19 @@ def read(scan: FilesystemScanSpec, file: File) -> Iterator[tuple[pa.RecordBatch,
         ) from error
 
 
-def _complete(
+def _drop_incomplete(
     batch: pa.RecordBatch, numbers: NDArray[np.int64], not_null: NotNull, scan: FilesystemScanSpec, file: File
 ) -> tuple[pa.RecordBatch, NDArray[np.int64]]:
-    """Rows of a file without those that lack a value which they must have, and their numbers. Raises RecordError for
-    the first of these unless the user ignores them."""
+    """Rows of a file, without the ones that lack a required value, and their numbers. Raises RecordError for the first
+    such row unless the user ignores them."""
     missing = not_null.missing(dict(zip(batch.schema.names, batch.columns, strict=True)))
     if not missing:
         return batch, numbers
-    found = np.logical_or.reduce([mask for _, mask in missing])
+    incomplete = np.logical_or.reduce([mask for _, mask in missing])
     if _ignores_errors(scan):
-        kept = ~np.isin(numbers, numbers[found])  # a line may have several rows
+        kept = ~np.isin(numbers, numbers[incomplete])  # a line may have several rows
         return batch.filter(pa.array(kept)), numbers[kept]
-    first = int(np.argmax(found))
+    first = int(np.argmax(incomplete))
     column = next(name for name, mask in missing if mask[first])
     place = f"file '{file.path}', {'row' if scan.format is None else 'line'} {numbers[first] + 1}"
     raise RecordError(
@@ -166,14 +166,14 @@ def _ignores_errors(scan: FilesystemScanSpec) -> bool:
     return formats.get(scan.format.identifier).decoder(scan.stored, scan.format.options).ignores_errors
 
 
-def _joined(batch: pa.RecordBatch, values: Mapping[str, pa.Scalar], names: Sequence[str]) -> pa.RecordBatch:
+def _add_constants(batch: pa.RecordBatch, values: Mapping[str, pa.Scalar], names: Sequence[str]) -> pa.RecordBatch:
     """Rows of a file with the columns that have one value for all of them, in the order of ``names``."""
     count = batch.num_rows
     columns = [pa.repeat(values[name], count) if name in values else batch.column(name) for name in names]
     return pa.RecordBatch.from_arrays(columns, names=list(names))
 
 
-def _parquet(
+def _read_parquet(
     scan: FilesystemScanSpec, folder: Folder, file: File
 ) -> Iterator[tuple[pa.RecordBatch, NDArray[np.int64]]]:
     """Columns by name; NULL where the file does not have one."""
@@ -193,7 +193,8 @@ def _parquet(
 
 
 def _cast(column: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """A column of a file in the type of the table's. Digits of a second beyond microseconds are truncated."""
+    """A column of a file, cast to the type of the table's column. Digits of a second beyond microseconds are
+    truncated."""
     if pa.types.is_timestamp(wanted) and pa.types.is_timestamp(column.type) and column.type.unit == "ns":
         nanos = column.cast(pa.timestamp("ns")).view(pa.int64())
         down = pc.subtract(nanos, pc.if_else(pc.less(nanos, 0), 999, 0))
@@ -201,12 +202,14 @@ def _cast(column: pa.Array, wanted: pa.DataType) -> pa.Array:
     return column.cast(wanted)
 
 
-def place_of(scan: FilesystemScanSpec, file: File, number: int) -> str:
+def describe_place(scan: FilesystemScanSpec, file: File, number: int) -> str:
     """Where the line, or the row in a file of Parquet, with a ``number`` from 0 is."""
     return f"file '{file.path}', {'row' if scan.format is None else 'line'} {number + 1}"
 
 
-def _lines(scan: FilesystemScanSpec, folder: Folder, file: File) -> Iterator[tuple[pa.RecordBatch, NDArray[np.int64]]]:
+def _read_lines(
+    scan: FilesystemScanSpec, folder: Folder, file: File
+) -> Iterator[tuple[pa.RecordBatch, NDArray[np.int64]]]:
     assert scan.format is not None  # noqa: S101
     decoder = formats.get(scan.format.identifier).decoder(scan.stored, scan.format.options)
     with folder.system.open_input_stream(file.path) as stream:  # one that is compressed, by its name, too
@@ -214,7 +217,7 @@ def _lines(scan: FilesystemScanSpec, folder: Folder, file: File) -> Iterator[tup
             decoded = decoder.decode(messages)
             if decoded.bad and not decoder.ignores_errors:
                 bad = min(decoded.bad, key=lambda each: each.index)
-                place = place_of(scan, file, int(numbers[bad.index]))
+                place = describe_place(scan, file, int(numbers[bad.index]))
                 name = scan.format.identifier
                 hint = f"look at the line; '{name}.ignore-parse-errors' = 'true' leaves lines like it out"
                 raise RecordError(bad.reason, format=name, field=bad.field, hint=hint, place=place)
@@ -259,8 +262,7 @@ def _split(text: NDArray[np.uint8]) -> pa.BinaryArray:
 
 
 class Files:
-    """The files of one task: the one of that ``name``, or one in each folder of a partition; without rows there is
-    none.
+    """The files of one task, called ``name``: one file, or one in each partition's folder; none without rows.
 
     All methods raise RecordError for a row that cannot be encoded, and ExecutionError if a file cannot be written.
     """
@@ -274,8 +276,8 @@ class Files:
 
     def write(self, rows: pa.RecordBatch) -> None:
         """Write rows."""
-        with self._errors():
-            for place, batch in _by_folder(self._sink, rows):
+        with self._translate_errors():
+            for place, batch in _split_by_folder(self._sink, rows):
                 path = f"{place}/{self._name}" if place else self._name
                 if path not in self._encoders:
                     self._open(path, place)
@@ -284,9 +286,9 @@ class Files:
 
     def finish(self) -> dict[str, int]:
         """Complete the files, durably. Returns the number of rows by the path of the file."""
-        with self._errors():
+        with self._translate_errors():
             self._opened.close()
-            durable(self._folder, *self._written)
+            sync_paths(self._folder, *self._written)
         return dict(self._written)
 
     def close(self) -> None:
@@ -298,13 +300,15 @@ class Files:
         system, root = self._folder.system, self._folder.root
         system.create_dir(f"{root}/{place}".rstrip("/"), recursive=True)
         stream = self._opened.enter_context(system.open_output_stream(f"{root}/{path}", compression=None))
-        encoder = _lines_to(self._sink, stream) if self._sink.format is not None else _parquet_to(self._sink, stream)
+        encoder = (
+            _write_lines(self._sink, stream) if self._sink.format is not None else _write_parquet(self._sink, stream)
+        )
         next(encoder)
         self._opened.callback(encoder.close)
         self._encoders[path] = encoder
 
     @contextmanager
-    def _errors(self) -> Iterator[None]:
+    def _translate_errors(self) -> Iterator[None]:
         try:
             yield
         except (OSError, pa.ArrowException) as error:
@@ -314,7 +318,7 @@ class Files:
             ) from error
 
 
-def _by_folder(sink: FilesystemSinkSpec, rows: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
+def _split_by_folder(sink: FilesystemSinkSpec, rows: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
     """Rows by their folders."""
     if sink.partitions is not None:
         yield from sink.partitions.split(rows)
@@ -322,7 +326,7 @@ def _by_folder(sink: FilesystemSinkSpec, rows: pa.RecordBatch) -> Iterator[tuple
         yield "", rows
 
 
-def _parquet_to(sink: FilesystemSinkSpec, stream: pa.NativeFile) -> _Encoder:
+def _write_parquet(sink: FilesystemSinkSpec, stream: pa.NativeFile) -> _Encoder:
     schema = arrow_schema(sink.stored)
     with pq.ParquetWriter(stream, schema) as writer:
         while True:
@@ -331,7 +335,7 @@ def _parquet_to(sink: FilesystemSinkSpec, stream: pa.NativeFile) -> _Encoder:
             writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=schema))
 
 
-def _lines_to(sink: FilesystemSinkSpec, stream: pa.NativeFile) -> _Encoder:
+def _write_lines(sink: FilesystemSinkSpec, stream: pa.NativeFile) -> _Encoder:
     assert sink.format is not None  # noqa: S101
     encoder = formats.get(sink.format.identifier).encoder(sink.stored, sink.format.options)
     while True:
@@ -350,13 +354,13 @@ def _check_lines(messages: pa.Array, table: str, format: str) -> None:
     if at >= 0:
         empty = not messages[at].as_buffer().size
         reason = (
-            "it is an empty line, which nobody reads" if empty else "it has a line feed, where a reader ends the row"
+            "it is an empty line, which readers skip" if empty else "it has a line feed, where a reader ends the row"
         )
         hint = "set 'csv.null-literal'" if empty else "use 'format' = 'json' or 'parquet'"
         raise RecordError(f"table '{table}': a row cannot be a line of a file: {reason}", format=format, hint=hint)
 
 
-def durable(folder: Folder, *paths: str) -> None:
+def sync_paths(folder: Folder, *paths: str) -> None:
     """Wait until files and folders in the folder are on the disk, where this machine has them. Other file systems have
     them when they are closed."""
     if not isinstance(folder.system, fs.LocalFileSystem):
@@ -376,8 +380,8 @@ def hidden_name(prefix: str, run: str, task: int, attempt: str, format: str) -> 
 
 
 def publish(sink: FilesystemSinkSpec, prefix: str, hidden: Sequence[str]) -> None:
-    """Let the files of a batch appear, and delete those that other attempts at it have written. The names of all begin
-    with ``prefix``, those that are ``hidden`` behind a dot, each by its path.
+    """Make the files of a batch visible, and delete those that other attempts at it have written. The names of all
+    begin with ``prefix``, those that are ``hidden`` behind a dot, each by its path.
 
     Another run may publish the batch meanwhile. Other runs' files are deleted only when all own files have appeared, so
     one of the two runs has all of its files there in the end. A run whose hidden files are gone was too late: it
@@ -386,10 +390,10 @@ def publish(sink: FilesystemSinkSpec, prefix: str, hidden: Sequence[str]) -> Non
     folder = Folder.from_path(sink.options.path)
     try:
         former = folder.names(prefix)
-        own = _appeared(folder, sink.table, hidden)
+        own = _reveal_files(folder, sink.table, hidden)
         for name in {*former, *folder.names(f".{prefix}")} - own:
             folder.delete(name)
-        _settle(folder, {*former, *own})
+        _sync_folders(folder, {*former, *own})
     except OSError as error:
         raise ExecutionError(
             f"table '{sink.table}': files of '{folder.root}' cannot be renamed: {error}; check the folder's rights, "
@@ -398,16 +402,16 @@ def publish(sink: FilesystemSinkSpec, prefix: str, hidden: Sequence[str]) -> Non
 
 
 def overwrite(sink: FilesystemSinkSpec, prefixes: Sequence[str], written: Collection[str]) -> None:
-    """Delete the files that were in the table before; of a table with partitions, those of the folders to which files
-    are ``written``, which have hidden names here. Files whose names begin with one of the ``prefixes`` are those of the
-    batch, of whatever run, and stay. Raises ExecutionError."""
+    """Delete the files that were in the table before; in a table with partitions, only in the folders to which files
+    are ``written`` (by their hidden names). Files whose names begin with one of the ``prefixes`` belong to the batch,
+    whichever run wrote them, and stay. Raises ExecutionError."""
     folder = Folder.from_path(sink.options.path)
     within = {PurePosixPath(each).parent for each in written} if sink.partitions is not None else {PurePosixPath()}
     try:
         gone = [name for name in folder.visible() if _is_former(PurePosixPath(name), prefixes, within)]
         for name in gone:
             folder.delete(name)
-        _settle(folder, gone)
+        _sync_folders(folder, gone)
     except OSError as error:
         raise ExecutionError(
             f"table '{sink.table}': files of '{folder.root}' cannot be deleted: {error}; check the folder's rights, "
@@ -419,13 +423,13 @@ def _is_former(path: PurePosixPath, prefixes: Sequence[str], within: Collection[
     return not path.name.startswith(tuple(prefixes)) and any(each in within for each in path.parents)
 
 
-def _appeared(folder: Folder, table: str, hidden: Sequence[str]) -> set[str]:
-    """Let hidden files appear, durably and all or none; their paths."""
-    own = set(map(_shown, hidden))
+def _reveal_files(folder: Folder, table: str, hidden: Sequence[str]) -> set[str]:
+    """Rename hidden files to their visible names, durably, all or none. Returns their paths."""
+    own = set(map(_visible_path, hidden))
     try:
         for name in hidden:
-            folder.appear(name)
-        _settle(folder, own)
+            folder.reveal(name)
+        _sync_folders(folder, own)
     except OSError as error:
         with suppress(OSError):
             for name in (*own, *hidden):
@@ -440,12 +444,12 @@ def _appeared(folder: Folder, table: str, hidden: Sequence[str]) -> set[str]:
     return own
 
 
-def _settle(folder: Folder, paths: Collection[str]) -> None:
+def _sync_folders(folder: Folder, paths: Collection[str]) -> None:
     """Wait until the folders of these files, and those around them, are on the disk."""
-    durable(folder, *{parent for path in paths for parent in map(str, PurePosixPath(path).parents)})
+    sync_paths(folder, *{parent for path in paths for parent in map(str, PurePosixPath(path).parents)})
 
 
-def _shown(hidden: str) -> str:
+def _visible_path(hidden: str) -> str:
     """The path of a hidden file when it has appeared."""
     path = PurePosixPath(hidden)
     return str(path.with_name(path.name.removeprefix(".")))

@@ -14,7 +14,7 @@ from penstock.spi import Column
 from penstock.types import BIGINT, STRING, DataType, RowType, TimestampType, arrow_type
 from penstock.types.casts import widens
 
-#: By the keys of Flink, with what is read.
+#: What is read, by Flink's keys.
 READABLE: dict[str, DataType] = {
     "file.path": STRING.with_nullability(False),
     "file.name": STRING.with_nullability(False),

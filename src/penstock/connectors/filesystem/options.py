@@ -32,7 +32,7 @@ _BATCHES = "each batch writes its own files"
 _MERGING = "files are not merged"
 
 
-def _path(options: FilesystemOptions) -> Iterator[Problem]:
+def _check_path(options: FilesystemOptions) -> Iterator[Problem]:
     if not options.path.strip():
         yield Problem("must not be empty", "path", hint="for example '/data/orders'")
 
@@ -41,7 +41,7 @@ def _path(options: FilesystemOptions) -> Iterator[Problem]:
 class FilesystemOptions(OptionSet):
     """Where the files are, and what is in them."""
 
-    rules: ClassVar[tuple[Rule, ...]] = (_path,)
+    rules: ClassVar[tuple[Rule, ...]] = (_check_path,)
 
     path: str = opt(
         "path",

@@ -43,10 +43,10 @@ class Partitions:
             rows, folder, left = np.flatnonzero(codes == code), [], int(code)
             for name, each, size in reversed(list(zip(self.columns.names, encoded, sizes, strict=True))):
                 left, index = divmod(left, size)
-                folder.append(f"{_escaped(name)}={_escaped(self._text(each.dictionary[index].as_py()))}")
+                folder.append(f"{_escape(name)}={_escape(self._text_or_default(each.dictionary[index].as_py()))}")
             yield "/".join(reversed(folder)), rest.take(pa.array(rows))
 
-    def _text(self, value: str | None) -> str:
+    def _text_or_default(self, value: str | None) -> str:
         return self.default if value is None or not value.strip() else value
 
     def values(self, path: str) -> dict[str, pa.Scalar]:
@@ -86,5 +86,5 @@ def problems(schema: RowType, names: tuple[str, ...]) -> Iterator[Problem]:
         yield Problem("all columns are in PARTITIONED BY, and files need one", hint=hint)
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return _ESCAPED.sub(lambda found: f"%{ord(found.group()):02X}", text)

@@ -1,4 +1,4 @@
-"""The filesystem connector on Spark: a data source over files, and a committer that lets files appear."""
+"""The filesystem connector on Spark: a data source over files, and a committer that makes files visible."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from penstock.connectors.filesystem.files import (
     File,
     Files,
     Folder,
+    describe_place,
     hidden_name,
     overwrite,
-    place_of,
     publish,
     read,
 )
 from penstock.connectors.filesystem.spec import FilesystemScanSpec, FilesystemSinkSpec
-from penstock.delivery import canonical
+from penstock.delivery import to_canonical_json
 from penstock.spi import (
     PARTITIONS_PER_SOURCE,
     Batch,
@@ -100,8 +100,8 @@ class ReadSpec:
 
 
 class FilesSource(Source):
-    """One scan of a running job. A position is ``{"file": n}``: files before number n are read. Which files there are
-    is in the checkpoint from the first start on."""
+    """One scan of a running job. A position is ``{"file": n}``: files before number n are read. The first start writes
+    the list of files to the checkpoint."""
 
     bounded = True
     of_files = True
@@ -137,7 +137,7 @@ class FilesSource(Source):
         file = number - self._read_spec.ordinal * PARTITIONS_PER_SOURCE
         if not 0 <= file < len(self._read_spec.files):
             return ""
-        return place_of(self._read_spec.scan, self._read_spec.files[file], offset)
+        return describe_place(self._read_spec.scan, self._read_spec.files[file], offset)
 
     def partitions(self, end: dict[str, Any]) -> Sequence[SourcePartition]:
         """The files. Event time waits for those that are not read yet; if there are none, it has ended."""
@@ -168,7 +168,7 @@ class FilesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._read_spec, self._stage = read_spec, stage
 
     def initialOffset(self) -> dict[str, Any]:
-        """The first file, or that of a savepoint."""
+        """The first file, or the savepoint's."""
         return {"file": self._read_spec.start}
 
     def getDefaultReadLimit(self) -> ReadLimit:
@@ -196,12 +196,12 @@ class FilesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a file, followed by the engine's columns, or the result of the stage on them."""
         number, task = partition.value
-        rows = self._rows(number)
+        rows = self._read_rows(number)
         if self._stage is not None:
             rows, _ = staged(self._stage, task, TaskContext.get(), rows)
         return unreported(rows)
 
-    def _rows(self, number: int) -> Iterator[pa.RecordBatch]:
+    def _read_rows(self, number: int) -> Iterator[pa.RecordBatch]:
         read_spec = self._read_spec
         place = read_spec.ordinal * PARTITIONS_PER_SOURCE + number
         for rows, offsets in guarded(read)(read_spec.scan, read_spec.files[number]):
@@ -233,11 +233,11 @@ class FilesCommitter(Committer):
         return WriterFactory(partial(_FileWriter, self._outputs), _WRITTEN)
 
     def instructions(self, batch: Batch) -> str:
-        """The beginning of the names of the batch's files of each output, and what distinguishes those of this run."""
+        """The beginning of the names of the batch's files of each output, and what distinguishes this run's."""
         return pickled((tuple(self._prefix(output, batch) for output in self._outputs), self._run))
 
     def publish(self, batch: Batch, tasks: WriteTasks) -> Published:
-        """Let the batch's files appear. What a former attempt at the batch has written is replaced."""
+        """Let the batch's files appear. They replace the files of former attempts at the batch."""
         found = tasks.collect(self.instructions(batch)).rows
         counts = []
         for number, output in enumerate(self._outputs):
@@ -252,7 +252,7 @@ class FilesCommitter(Committer):
     def _prefix(self, output: Output, batch: Batch) -> str:
         """The beginning of the names of a batch's files."""
         # A copy of the job may have planned other rows under the same number: their files are not attempts at this one.
-        positions = hashlib.sha256(canonical([batch.start, batch.end]).encode()).hexdigest()[:12]
+        positions = hashlib.sha256(to_canonical_json([batch.start, batch.end]).encode()).hexdigest()[:12]
         return f"part-{self._job}-{output.index}-{batch.id:09d}-{positions}-"
 
 

@@ -22,8 +22,8 @@ from penstock.spi import (
 from penstock.types import RowType
 
 
-def folder_of(path: str) -> str:
-    """A folder of a path or URI, the same for both of a folder of this machine."""
+def normalize_folder(path: str) -> str:
+    """The folder of a path or URI: one text for a folder of this machine, however it is named."""
     scheme, separator, rest = path.partition(":")
     if separator and "/" not in scheme:
         return f"{scheme}:{rest}" if scheme != "file" else os.path.abspath("/" + rest.lstrip("/"))
@@ -32,9 +32,9 @@ def folder_of(path: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class FilesystemSpec(AnySettings):
-    """A table of ``schema`` in files. ``format`` is that of their lines; None for Parquet. ``partitions`` are the
-    columns that name folders, and ``metadata`` those that say which file a row is from, each with its key; they are not
-    in the files."""
+    """A table of ``schema`` in files. ``format`` is the format of their lines, None for Parquet. ``partitions`` are the
+    columns that name folders, and ``metadata`` the columns that say which file a row is from, each with its key; they
+    are not in the files."""
 
     table: str
     options: FilesystemOptions
@@ -50,7 +50,7 @@ class FilesystemSpec(AnySettings):
         others = {*folders, *(name for name, _ in self.metadata)}
         return self.schema.select(tuple(name for name in self.schema.names if name not in others))
 
-    def _text(self, side: str) -> str:
+    def _describe_side(self, side: str) -> str:
         text = f"filesystem {side} '{self.table}'\n  path: {self.options.path}\n  format: {self.options.format}"
         text += f"\n  partitioned by: {', '.join(self.partitions.columns.names)}" if self.partitions else ""
         columns = ", ".join(f"{name} from {key}" for name, key in self.metadata)
@@ -70,7 +70,7 @@ class FilesystemScanSpec(FilesystemSpec):
     @property
     def capabilities(self) -> ScanCapabilities:
         """The table ends with its last file."""
-        folder = folder_of(self.options.path)
+        folder = normalize_folder(self.options.path)
         return ScanCapabilities(kinds=INSERTIONS, bounded=True, metadata=self.metadata, folder=folder)
 
     def dead_letter_sink(self, others: Sequence[SinkSpec]) -> None:
@@ -78,7 +78,7 @@ class FilesystemScanSpec(FilesystemSpec):
 
     def describe(self) -> str:
         """A human-readable description."""
-        return self._text("scan")
+        return self._describe_side("scan")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,10 +88,10 @@ class FilesystemSinkSpec(FilesystemSpec):
     overwrite: bool = False
 
     def problems(self, settings: Settings) -> tuple[Problem, ...]:
-        """INSERT OVERWRITE on a stream, as in Flink."""
+        """A problem for INSERT OVERWRITE on a stream, as in Flink."""
         if not self.overwrite or settings.batch:
             return ()
-        reason = "INSERT OVERWRITE needs batch mode: a stream has no end at which the files before could go"
+        reason = "INSERT OVERWRITE needs batch mode: a stream has no end at which earlier files could be deleted"
         hint = "set 'execution.runtime-mode' to 'BATCH', or write INSERT INTO"
         return (Problem(reason, where=f"table '{self.table}'", hint=hint),)
 
@@ -102,9 +102,9 @@ class FilesystemSinkSpec(FilesystemSpec):
             kinds=INSERTIONS,
             guarantee=Guarantee.AT_LEAST_ONCE,
             destinations=(f"path '{self.options.path}'",),
-            overwrites=folder_of(self.options.path) if self.overwrite else "",
+            overwrites=normalize_folder(self.options.path) if self.overwrite else "",
         )
 
     def describe(self) -> str:
         """A human-readable description."""
-        return self._text("sink") + ("\n  overwrites: the files before" if self.overwrite else "")
+        return self._describe_side("sink") + ("\n  overwrites: earlier files" if self.overwrite else "")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from penstock.connectors.kafka.sink.dead_letters import definition
+from penstock.connectors.kafka.sink.dead_letters import define_table
 from penstock.connectors.kafka.sink.partitioners import BUILT_IN, load
 from penstock.connectors.kafka.sink.spec import KafkaSinkSpec
 from penstock.connectors.kafka.source.spec import KafkaScanSpec
-from penstock.connectors.kafka.table.client_properties import completed
-from penstock.connectors.kafka.table.metadata import READABLE, MetadataColumn, as_metadata
+from penstock.connectors.kafka.table.client_properties import add_group
+from penstock.connectors.kafka.table.metadata import READABLE, MetadataColumn, with_metadata_types
 from penstock.connectors.kafka.table.options import (
     BoundedMode,
     KafkaSinkOptions,
@@ -34,7 +34,7 @@ class KafkaConnector:
 
     def scan(self, table: TableDefinition) -> KafkaScanSpec:
         """How ``table`` is read. Raises OptionsError or UnsupportedError with every problem found."""
-        return scan_of(Resolution(table, writes=False))
+        return build_scan(Resolution(table, writes=False))
 
     def sink(self, table: TableDefinition) -> KafkaSinkSpec:
         """How ``table`` is written. Raises OptionsError or UnsupportedError with every problem found."""
@@ -46,47 +46,47 @@ class KafkaConnector:
             except ValueError as error:
                 hint = f"{', '.join(BUILT_IN[:3])}, or a Python class: package.module.Class (Java's are not loaded)"
                 resolution.problem(str(error), "sink.partitioner", hint)
-        return sink_of(resolution)
+        return build_sink(resolution)
 
 
-def scan_of(resolution: Resolution) -> KafkaScanSpec:
+def build_scan(resolution: Resolution) -> KafkaScanSpec:
     """How the table of ``resolution`` is read. Raises OptionsError or UnsupportedError with every problem found."""
     table, found = resolution.table, resolution.resolve(KafkaSourceOptions)
     options = found.options
     group = options.group_id or (f"KafkaSource-{table.name}" if table.surface is Surface.SQL else "")
-    _needs_group(options, group, resolution)
+    _check_group(options, group, resolution)
     named = table.surface is Surface.YAML and isinstance(formats.get(found.value.identifier), TableFormat)
     dead = options.dead_letter_topic
     return KafkaScanSpec(
-        **vars(replace(found, client=completed(found.client, group))),
+        **vars(replace(found, client=add_group(found.client, group))),
         produced=table.produced,
         group_id=group,
         start_by=table.objects.get("scan.startup.mode"),
         stop_by=table.objects.get("scan.bounded.mode"),
-        watermark=_measured(table.watermark, found.metadata),
+        watermark=_restrict_watermark(table.watermark, found.metadata),
         # Properties without effect are noted with the table.
-        dead_letters=replace(KafkaConnector().sink(definition(table, dead)), notes=()) if dead else None,
+        dead_letters=replace(KafkaConnector().sink(define_table(table, dead)), notes=()) if dead else None,
         table_id=tuple(table.name.split(".")) if named else (),
         primary_key=table.primary_key,
         asks_for_group=options.group_id is not None and "scan.startup.mode" in table.options,
     )
 
 
-def sink_of(resolution: Resolution) -> KafkaSinkSpec:
+def build_sink(resolution: Resolution) -> KafkaSinkSpec:
     """How the table of ``resolution`` is written. Raises OptionsError or UnsupportedError with every problem found."""
     found = resolution.resolve(KafkaSinkOptions)
     options = found.options
     exactly_once = options.guarantee is Guarantee.EXACTLY_ONCE
     return KafkaSinkSpec(
         **vars(found),
-        schema=as_metadata(resolution.table.written, found.metadata),
+        schema=with_metadata_types(resolution.table.written, found.metadata),
         guarantee=options.guarantee,
         transactional_id_prefix=(options.transactional_id_prefix or "") if exactly_once else "",
         chooser=resolution.table.objects.get("sink.partitioner"),
     )
 
 
-def _measured(watermark: Watermark | None, metadata: tuple[MetadataColumn, ...]) -> Watermark | None:
+def _restrict_watermark(watermark: Watermark | None, metadata: tuple[MetadataColumn, ...]) -> Watermark | None:
     """``watermark`` for reading tasks. They cannot measure a metadata column that the engine casts to another type."""
     if watermark is None or watermark.lag is None:
         return watermark
@@ -94,7 +94,7 @@ def _measured(watermark: Watermark | None, metadata: tuple[MetadataColumn, ...])
     return replace(watermark, column="", lag=None) if watermark.column in cast else watermark
 
 
-def _needs_group(options: KafkaSourceOptions, group: str, resolution: Resolution) -> None:
+def _check_group(options: KafkaSourceOptions, group: str, resolution: Resolution) -> None:
     """Raises OptionsError when an option needs a group that is not named. SQL derives one from the table's name."""
     if group:
         return

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from penstock.connectors.kafka.sink.spec import KafkaSinkSpec
-from penstock.connectors.kafka.sink.topics import writable_topics
+from penstock.connectors.kafka.sink.topics import find_writable_topics
 from penstock.connectors.kafka.source.bounds import (
-    listed,
+    describe_data,
+    find_existing_topics,
+    find_topics,
+    list_positions,
     note_epochs,
-    partitions_of,
     resolve_start,
     resolve_stop,
-    source_data,
-    topics_of,
-    topics_there,
+    select_partitions,
 )
-from penstock.connectors.kafka.source.losses import expired, recreated, truncated
+from penstock.connectors.kafka.source.losses import retention_error, skip_recreated, truncation_error
 from penstock.connectors.kafka.source.positions import Positions
-from penstock.connectors.kafka.source.retriever import group_offsets
+from penstock.connectors.kafka.source.retriever import fetch_group_offsets
 from penstock.connectors.kafka.source.spec import KafkaScanSpec
 from penstock.connectors.kafka.table.options import BoundedMode, StartupMode
 from penstock.errors import RetriableError
@@ -34,9 +34,9 @@ def check_scan(scan: KafkaScanSpec, ordinal: int, context: StartContext) -> None
     checkpoint of another source."""
     session = session_for(scan.client_config)
     if context.checkpoint is None:  # where reading continues is not known yet: a topic that is gone may have been read
-        topics_there(session, scan)
+        find_existing_topics(session, scan)
         return
-    known = check_source(context.checkpoint, ordinal, scan.table, source_data(session, scan))
+    known = check_source(context.checkpoint, ordinal, scan.table, describe_data(session, scan))
     if known is None or "start" not in known:
         _check_start(session, scan, context.settings.start_time)
         return
@@ -48,7 +48,7 @@ def check_scan(scan: KafkaScanSpec, ordinal: int, context: StartContext) -> None
 def _check_start(session: Session, scan: KafkaScanSpec, start_time: int | None) -> None:
     """Resolve start and stop of a scan that was never read. Objects of the user choose once, when the source starts,
     and so do groups whose offsets an open transaction holds back."""
-    partitions = partitions_of(topics_of(session, scan), scan)
+    partitions = select_partitions(find_topics(session, scan), scan)
     if scan.start_by is not None or scan.stop_by is not None:
         return
     startup = {StartupMode.GROUP_OFFSETS, StartupMode.SPECIFIC_OFFSETS}
@@ -56,7 +56,7 @@ def _check_start(session: Session, scan: KafkaScanSpec, start_time: int | None) 
     asks = (start_time is None and scan.options.startup_mode in startup) or scan.options.bounded_mode in bounded
     if asks and scan.group_id and partitions:
         try:
-            group_offsets(session, scan.table, scan.group_id, partitions, session.deadline(_PENDING_MS))
+            fetch_group_offsets(session, scan.table, scan.group_id, partitions, session.deadline(_PENDING_MS))
         except RetriableError:
             return
     resolve_stop(session, scan, resolve_start(session, scan, start_time))
@@ -69,19 +69,22 @@ def _check_reached(session: Session, scan: KafkaScanSpec, reached: Positions, st
         return
     note_epochs(session, reached)
     topics = session.topics({topic for topic, _ in reached.at})
-    recreated(session, reached, topics, skips=False)
+    skip_recreated(session, reached, topics, skips=False)
     left = [
         tp
         for tp, at in reached.at.items()
         if tp[0] in topics and (stop is None or at.offset < stop.offset(tp, at.offset + 1))
     ]
-    first, last = listed(session, left, EARLIEST), list_offsets(session, left, LATEST, isolation="read_uncommitted")
+    first, last = (
+        list_positions(session, left, EARLIEST),
+        list_offsets(session, left, LATEST, isolation="read_uncommitted"),
+    )
     for tp in sorted(left):
         at, end = reached.at[tp].offset, last[tp]
         if end is not None and end.offset < at:
-            raise truncated(tp, at, end.offset)
+            raise truncation_error(tp, at, end.offset)
         if first[tp].offset > at:
-            raise expired(tp, at, first[tp].offset)
+            raise retention_error(tp, at, first[tp].offset)
 
 
 def check_sink(spec: KafkaSinkSpec, context: StartContext) -> None:
@@ -89,6 +92,6 @@ def check_sink(spec: KafkaSinkSpec, context: StartContext) -> None:
     transactions that the brokers do not allow."""
     client = spec.client_config
     session = session_for(client)
-    writable_topics(session, spec, (context.settings.progress_topic,), create=client.allow_auto_create_topics)
+    find_writable_topics(session, spec, (context.settings.progress_topic,), create=client.allow_auto_create_topics)
     if spec.guarantee is Guarantee.EXACTLY_ONCE and client.transaction_timeout_ms is not None:
         transaction_timeout_ms(session, client.transaction_timeout_ms)

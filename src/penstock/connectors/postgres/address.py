@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from penstock.options import Properties
 
-#: Parameters of a URL: libpq's names and those of the JDBC driver, with libpq's name for each.
+#: Parameters of a URL: libpq's names and the JDBC driver's, with libpq's name for each.
 PARAMETERS = {
     **{name: name for name in ("application_name", "connect_timeout", "password", "user")},
     **{name: name for name in ("sslcert", "sslkey", "sslmode", "sslrootcert")},
@@ -45,7 +45,7 @@ class Address:
 
     @property
     def connect_seconds(self) -> float:
-        """How long an attempt to connect waits for an answer; infinity means for ever, as libpq's 0 does."""
+        """How long an attempt to connect waits for an answer; infinity means forever, as libpq's 0 does."""
         given = dict(self.parameters).get("connect_timeout", _DEFAULTS["connect_timeout"])
         return float(given) if given.isdecimal() and int(given) > 0 else math.inf
 
@@ -65,7 +65,7 @@ class Address:
 
 
 def parse_address(url: str, username: str | None = None, password: str | None = None) -> Address:
-    """The address of a URL, in libpq's form or in that of the JDBC driver.
+    """The address of a URL, in libpq's form or in the JDBC driver's.
 
     Raises ValueError with the expected form. It never quotes the URL, which may hold a password.
     """

@@ -10,13 +10,13 @@ from penstock.connectors.postgres.staging import (
     PostgresOutput,
     Staged,
     StageSpec,
-    copying_instructions,
-    staging_columns,
-    staging_name,
-    writer_factory,
+    build_copying_instructions,
+    build_staging_name,
+    build_writer_factory,
+    list_staging_columns,
 )
-from penstock.connectors.postgres.staging_tables import StagingTables, transaction_of
-from penstock.connectors.postgres.tables import Table, current_schema, find_tables
+from penstock.connectors.postgres.staging_tables import StagingTables, open_transaction
+from penstock.connectors.postgres.tables import Table, find_current_schema, find_tables
 from penstock.errors import DatabaseError, DatabaseUnavailableError, FencedError
 from penstock.spi import Batch, Committer, JobContext, Output, Published, WriterFactory, WriteTasks
 
@@ -42,7 +42,7 @@ class AtLeastOnceCommitter(Committer):
         with self._database.transaction() as transaction:
             self._tables = find_tables(transaction, self._outputs)
             if any(output.spec.upsert_keys for output in self._outputs):
-                namespace = current_schema(transaction)
+                namespace = find_current_schema(transaction)
                 tables = sorted(output.table for output in self._outputs)  # a job may have several such committers
                 owner = f"{self._context.query_id} {tables}"
                 self._staging = StagingTables(self._database, namespace, owner, self._context.run_id)
@@ -50,7 +50,7 @@ class AtLeastOnceCommitter(Committer):
         branches = []
         for number, (output, table) in enumerate(zip(self._outputs, self._tables, strict=True)):
             # One job after another uses a worker's connection, so the name depends on the columns.
-            staging = staging_name(f"{number} {staging_columns(output)}")
+            staging = build_staging_name(f"{number} {list_staging_columns(output)}")
             branches.append(PostgresOutput(**vars(output), staging=staging, insert=table.insert_from(staging)))
         self._branches = tuple(branches)
 
@@ -61,7 +61,7 @@ class AtLeastOnceCommitter(Committer):
 
     def writers(self) -> WriterFactory:
         """Copy rows into staging tables, from which tasks insert them if no table has a key."""
-        return writer_factory(self._outputs, self._context.parallelism)
+        return build_writer_factory(self._outputs, self._context.parallelism)
 
     def publish(self, batch: Batch, tasks: WriteTasks) -> Published:
         """Write the batch. Raises FencedError when another run has dropped the staging tables, as each does when it
@@ -71,11 +71,11 @@ class AtLeastOnceCommitter(Committer):
         if self._staging is None:
             return Published(self._copy(tasks, StageSpec(self._database.address, "", self._branches)).written)
         try:
-            return self._by_driver(tasks, self._staging)
+            return self._move_rows(tasks, self._staging)
         except DatabaseError as error:
             gone = False
             with suppress(DatabaseError):
-                gone = self._staging.gone()
+                gone = self._staging.any_missing()
             if not gone:
                 raise
             raise FencedError(
@@ -83,12 +83,12 @@ class AtLeastOnceCommitter(Committer):
                 "Another run of the job may have taken over; stop one of the two"
             ) from error
 
-    def _by_driver(self, tasks: WriteTasks, staging: StagingTables) -> Published:
+    def _move_rows(self, tasks: WriteTasks, staging: StagingTables) -> Published:
         """Have tasks copy the rows into staging tables, and bring them from there into the tables."""
         staged = self._copy(tasks, staging.spec)
         if any(staged.records):
             try:
-                with transaction_of(self._database, self._context) as transaction:
+                with open_transaction(self._database, self._context) as transaction:
                     staging.move(transaction, staged, self._tables)
             except CommitOutcomeError as error:
                 raise DatabaseUnavailableError(str(error)) from error  # the batch is written again
@@ -96,7 +96,7 @@ class AtLeastOnceCommitter(Committer):
         return Published(staged.written)
 
     def _copy(self, tasks: WriteTasks, spec: StageSpec) -> Staged:
-        return Staged.from_task_reports(len(self._outputs), tasks.collect(copying_instructions(spec)).rows)
+        return Staged.from_task_reports(len(self._outputs), tasks.collect(build_copying_instructions(spec)).rows)
 
     def close(self) -> None:
         """Drop the staging tables, and close the connections."""

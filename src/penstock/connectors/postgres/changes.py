@@ -16,7 +16,7 @@ from penstock.types import RowKind
 _GONE = (RowKind.DELETE, RowKind.UPDATE_BEFORE)
 
 
-def deletions(kinds: pa.Array | None, count: int) -> NDArray[np.bool_]:
+def find_deletions(kinds: pa.Array | None, count: int) -> NDArray[np.bool_]:
     """Which of ``count`` changes delete the row of their key, by their RowKind; a null is an insertion."""
     if kinds is None:
         return np.zeros(count, bool)
@@ -24,7 +24,7 @@ def deletions(kinds: pa.Array | None, count: int) -> NDArray[np.bool_]:
     return found
 
 
-def last_of_keys(keys: Sequence[pa.Array]) -> NDArray[np.int64] | None:
+def find_last_of_keys(keys: Sequence[pa.Array]) -> NDArray[np.int64] | None:
     """The places of the last row of each key, in their order; None if all rows have different keys.
 
     Values that only PostgreSQL treats as equal, such as 0.0 and -0.0, are different here.
@@ -48,7 +48,7 @@ def last_of_keys(keys: Sequence[pa.Array]) -> NDArray[np.int64] | None:
 class LastChanges:
     """Holds back changes of keys while they are few, and gives the last one of each key."""
 
-    #: So many are worth a separate COPY.
+    #: This many changes are worth a separate COPY.
     _MOST = 1 << 16
 
     def __init__(self, keys: Sequence[str]):
@@ -74,5 +74,5 @@ class LastChanges:
             return None
         held = pa.concat_batches(self._parts)
         self._parts, self._rows = [], 0
-        last = last_of_keys([held.column(name) for name in self._keys])
+        last = find_last_of_keys([held.column(name) for name in self._keys])
         return held if last is None else held.take(pa.array(last))

@@ -8,10 +8,10 @@ from dataclasses import replace
 from typing import Any
 
 from penstock.connectors.postgres.database import CommitOutcomeError, Database, Transaction
-from penstock.connectors.postgres.progress import TABLE, ProgressRow, ProgressTable, progress_schemas
-from penstock.connectors.postgres.staging import Staged, copying_instructions, digest, writer_factory
-from penstock.connectors.postgres.staging_tables import StagingTables, transaction_of
-from penstock.connectors.postgres.tables import Table, current_schema, find_tables
+from penstock.connectors.postgres.progress import TABLE, ProgressRow, ProgressTable, list_progress_schemas
+from penstock.connectors.postgres.staging import Staged, build_copying_instructions, build_writer_factory, shorten_name
+from penstock.connectors.postgres.staging_tables import StagingTables, open_transaction
+from penstock.connectors.postgres.tables import Table, find_current_schema, find_tables
 from penstock.delivery import (
     FINISH_BATCH,
     Claim,
@@ -74,28 +74,28 @@ class PostgresCommitter(Committer):
         with self._database.transaction() as transaction:
             self._tables = find_tables(transaction, self._outputs)
             self._names = tuple(sorted({table.name for table in self._tables}))
-            present = current_schema(transaction)
-        self._rows = ProgressTable(self._kept_namespace(present))
-        self._key = self._kept_key()
+            present = find_current_schema(transaction)
+        self._rows = ProgressTable(self._choose_namespace(present))
+        self._key = self._choose_key()
         self._check_rows()
 
     def open(self) -> None:
-        """Own the job's progress row, read it, and make staging tables for this run.
+        """Claim the job's progress row, read it, and make staging tables for this run.
 
         Raises OptionsError when another group of the job's sinks writes the same tables.
         """
         if not self._names:
             self.check()
         # Another group of the job's sinks may have been opened since, and own the row.
-        self._key = self._kept_key()
-        self._own()
+        self._key = self._choose_key()
+        self._claim_row()
         self._check_rows()  # now with the last commit of a former owner
         self._inherit()
         self._keep()
         self._staging = StagingTables(self._database, self._rows.namespace, self._key, self._context.run_id)
         self._staging.create(self._outputs)
 
-    def _kept_namespace(self, present: str) -> str:
+    def _choose_namespace(self, present: str) -> str:
         """The schema of the progress table of these tables, which is created if it is missing: the one with the rows of
         this query, else the one that the checkpoint knows, if it is among those that have such a table, else the
         ``present`` one. So a batch is found, and a former run fenced, even when the search path names another schema
@@ -104,28 +104,28 @@ class PostgresCommitter(Committer):
         Raises CheckpointError when tables have their progress in different schemas.
         """
         checkpoint, identity = self._context.checkpoint, self._identity()
-        of_rows = self._namespaces_of_rows()
+        of_rows = self._find_namespaces()
         # Former versions kept it in the name of the document of a schema only.
         former: dict[str, str] = {}
-        for namespace in sorted(self._made(), key=lambda each: each == present):
-            known = checkpoint.revise(_document(identity, namespace), lambda now: now)
+        for namespace in sorted(self._list_schemas(), key=lambda each: each == present):
+            known = checkpoint.revise(_document_name(identity, namespace), lambda now: now)
             former.update({name: namespace for names in known.values() for name in names})
 
         def change(now: dict[str, Any]) -> dict[str, Any]:
-            made = self._made()  # another copy may have made one
+            made = self._list_schemas()  # another copy may have made one
             known = {name: namespace for name, namespace in {**former, **now}.items() if namespace in made}
             known |= {name: namespace for name, namespace in of_rows.items() if name in self._names}
             kept = {name: known[name] for name in self._names if name in known}
             if len(set(kept.values())) > 1:
-                places = ", ".join(f"that of '{name}' in schema '{kept[name]}'" for name in kept)
+                places = ", ".join(f"'{name}' in schema '{kept[name]}'" for name in kept)
                 raise CheckpointError(
                     f"job '{self._context.job}', {self._database.address}: its tables have their progress in different "
                     f"tables {TABLE}: {places}. Write each of them as the same user as before"
                 )
             return {**now, **dict.fromkeys(self._names, next(iter(kept.values()), present))}
 
-        document = f"postgres-{digest(identity)}"
-        # The table comes before the document: of two copies that start at once, the later one finds that of the other.
+        document = f"postgres-{shorten_name(identity)}"
+        # The table comes before the document: of two copies that start at once, the later one finds the other's.
         wanted: str = change(checkpoint.revise(document, lambda now: now))[self._names[0]]
         with self._database.transaction() as transaction:
             ProgressTable(wanted).create(transaction)
@@ -135,19 +135,19 @@ class PostgresCommitter(Committer):
                 f"job '{self._context.job}', {self._database.address}: its progress stays in schema '{chosen}', "
                 f"although the user's search path now leads to '{present}'"
             )
-        self._document = _document(identity, chosen)
+        self._document = _document_name(identity, chosen)
         return chosen
 
-    def _made(self) -> list[str]:
+    def _list_schemas(self) -> list[str]:
         """The schemas that have a progress table."""
         with self._database.transaction() as transaction:
-            return progress_schemas(transaction)
+            return list_progress_schemas(transaction)
 
-    def _namespaces_of_rows(self) -> dict[str, str]:
+    def _find_namespaces(self) -> dict[str, str]:
         """The schemas with progress of this query, by the tables that it was written to. They are found even if the
         database's identity has changed, as after pg_upgrade. Unreadable ones are left out."""
         found: dict[str, str] = {}
-        for namespace in self._made():
+        for namespace in self._list_schemas():
             try:
                 with self._database.transaction() as transaction:
                     rows = ProgressTable(namespace).rows_of_query(transaction, self._context.query_id)
@@ -158,7 +158,7 @@ class PostgresCommitter(Committer):
             found |= {name: namespace for row in rows if row.progress for name in row.tables}
         return found
 
-    def _kept_key(self) -> str:
+    def _choose_key(self) -> str:
         """The key of the row for these tables: one that the query has written, else one that the checkpoint knows, else
         the job's name and the tables. So a committed batch is found when tables are added or removed, or written as
         another user."""
@@ -222,7 +222,7 @@ class PostgresCommitter(Committer):
         names, here = set(self._names), dict[int, set[str]]()
         for row in rows:
             if row.progress and row.progress.batch_id >= upcoming.id and names & set(row.tables):
-                check_ahead(row.progress, batch, self._shown(row.key))
+                check_ahead(row.progress, batch, self._describe_row(row.key))
                 here.setdefault(row.progress.batch_id, set()).update(row.tables)
         done = here.get(upcoming.id, set())
         last = [
@@ -251,32 +251,32 @@ class PostgresCommitter(Committer):
         ):
             return
         with self._database.transaction() as transaction:
-            self._owned(transaction)
+            self._lock_row(transaction)
             self._rows.record(transaction, self._key, replace(covering, tables=self._names))
         self._progress = covering
 
-    def _own(self) -> None:
+    def _claim_row(self) -> None:
         context = self._context
         with self._database.transaction() as transaction:
-            known = self._rows.locked(transaction, self._key)  # waits for a former owner that is about to commit
+            known = self._rows.lock(transaction, self._key)  # waits for a former owner that is about to commit
             if known is not None and known.owner.run_id == context.run_id:
                 reason = "sinks of one job write to the same tables with different addresses or users"
                 hint = "give them the same, so that they share one transaction"
                 where = f"job '{context.job}', {self._database.address}"
                 raise OptionsError((Problem(reason, where=where, hint=hint),))
-            mine = Claim.mine(context.run_id)
-            self._rows.own(transaction, self._key, mine, context.query_id, self._names)
+            mine = Claim.from_this_process(context.run_id)
+            self._rows.claim(transaction, self._key, mine, context.query_id, self._names)
             # A former run may write these tables under other rows: fence it there too.
             for row in self._rows.rows_of_query(transaction, context.query_id):
                 if row.owner.run_id != context.run_id and set(row.tables) & set(self._names):
-                    self._rows.own(transaction, row.key, mine, context.query_id, row.tables)
-            self._progress = self._owned(transaction).progress
+                    self._rows.claim(transaction, row.key, mine, context.query_id, row.tables)
+            self._progress = self._lock_row(transaction).progress
 
     # --- batches ---------------------------------------------------------------------------------------------
 
     def writers(self) -> WriterFactory:
         """Copy rows into the staging tables."""
-        return writer_factory(self._outputs, self._context.parallelism)
+        return build_writer_factory(self._outputs, self._context.parallelism)
 
     @property
     def _stages(self) -> StagingTables:
@@ -294,7 +294,7 @@ class PostgresCommitter(Committer):
             return Published(skipped=True)
         if not tasks.computed:
             check_stateless(self._context, self._progress)
-        published = run_with_retries(lambda: self._owned_attempt(batch, tasks, progress), batch.id, self._context)
+        published = run_with_retries(lambda: self._attempt_as_owner(batch, tasks, progress), batch.id, self._context)
         self._progress, self._published = progress, True
         return published
 
@@ -311,13 +311,13 @@ class PostgresCommitter(Committer):
         return CommitStatus(False, self._states.get(batch.id - 1))
 
     def state(self, upcoming: int) -> str:
-        """The reference in the row of this query; in one of other tables, where its own has none or is behind."""
+        """The reference in the row of this query, or in a row of other tables if this one has none or is behind."""
         known = self._progress
         if known is not None and known.query_id == self._context.query_id and known.batch_id >= upcoming - 1:
             return known.state
         return self._states.get(upcoming - 1, "")
 
-    def _owned_attempt(self, batch: Batch, tasks: WriteTasks, progress: Progress) -> Published:
+    def _attempt_as_owner(self, batch: Batch, tasks: WriteTasks, progress: Progress) -> Published:
         try:
             return self._attempt(batch, tasks, progress)
         except ExecutionError:
@@ -327,7 +327,7 @@ class PostgresCommitter(Committer):
     def _is_done(self, progress: Progress, *, warns: bool = True) -> bool:
         """Whether the batch was committed before. Warns of progress that is taken over."""
         adopt = self._context.settings.adopt_progress and not self._published
-        decision = decide(self._progress, progress, place=self._shown_row, adopt=adopt)
+        decision = decide(self._progress, progress, place=self._row_place, adopt=adopt)
         if isinstance(decision, TakeOver) and warns:
             self._context.warn(decision.warning)
         return isinstance(decision, Skip)
@@ -336,34 +336,34 @@ class PostgresCommitter(Committer):
         """Copy the rows and commit them. May be called again after a retriable error: before it copies them again, it
         finds out how a COMMIT without an answer ended."""
         staged = self._unanswered
-        if staged is None or not self._committed(progress):
-            copied = tasks.collect(copying_instructions(self._stages.spec)).rows if batch.tasks else ()
+        if staged is None or not self._was_committed(progress):
+            copied = tasks.collect(build_copying_instructions(self._stages.spec)).rows if batch.tasks else ()
             staged = Staged.from_task_reports(len(self._outputs), copied)
             try:
-                with self._transaction() as transaction:
+                with self._open_transaction() as transaction:
                     self._commit(transaction, self._stages, staged, progress)
             except CommitOutcomeError as error:
                 self._unanswered = staged
-                if not self._committed(progress):
+                if not self._was_committed(progress):
                     raise error.__cause__ or error from None
         if any(staged.records):
             self._stages.clear()
         return Published(staged.written)
 
-    def _committed(self, progress: Progress) -> bool:
+    def _was_committed(self, progress: Progress) -> bool:
         """Whether a COMMIT without an answer has committed the batch. While its transaction is open it locks the row: a
         transaction that gets the lock sees how it ended."""
-        with self._transaction() as transaction:
-            found = self._owned(transaction).progress
+        with self._open_transaction() as transaction:
+            found = self._lock_row(transaction).progress
         self._unanswered = None
-        return _same(found, progress)
+        return _is_same(found, progress)
 
     def _commit(self, transaction: Transaction, staging: StagingTables, staged: Staged, progress: Progress) -> None:
         """Write the staged rows and record the progress."""
-        found = self._owned(transaction).progress
-        if not _same(found, self._progress):
+        found = self._lock_row(transaction).progress
+        if not _is_same(found, self._progress):
             raise PossibleDataLossError(
-                f"{self._shown_row} holds {found}, but the last commit was {self._progress}: something else changed "
+                f"{self._row_place} holds {found}, but the last commit was {self._progress}: something else changed "
                 "the row. Find out what writes to this table"
             )
         staging.move(transaction, staged, self._tables)
@@ -371,33 +371,33 @@ class PostgresCommitter(Committer):
 
     # --- fencing ---------------------------------------------------------------------------------------------
 
-    def _owned(self, transaction: Transaction) -> ProgressRow:
+    def _lock_row(self, transaction: Transaction) -> ProgressRow:
         """The job's row, locked. Raises FencedError when another run owns it."""
-        row = self._rows.locked(transaction, self._key)
+        row = self._rows.lock(transaction, self._key)
         if row is None:
             raise CheckpointError(
-                f"{self._shown_row} was deleted while the job ran. Restore it, or start the job again with "
+                f"{self._row_place} was deleted while the job ran. Restore it, or start the job again with "
                 "--adopt-progress, if you are sure that its checkpoint is right"
             )
         if row.owner.run_id != self._context.run_id:
-            reason = f"{self._shown_row} was taken over by {row.owner}, which continues the job; this copy ends"
+            reason = f"{self._row_place} was taken over by {row.owner}, which continues the job; this copy ends"
             raise FencedError(reason, row.owner.process)
         return row
 
     def check_owner(self) -> None:
         """Raise FencedError when another run owns the job: it drops our staging tables, which causes errors here."""
-        with contextlib.suppress(DatabaseError), self._transaction() as transaction:
-            self._owned(transaction)
+        with contextlib.suppress(DatabaseError), self._open_transaction() as transaction:
+            self._lock_row(transaction)
 
-    def _transaction(self) -> contextlib.AbstractContextManager[Transaction]:
-        return transaction_of(self._database, self._context)
+    def _open_transaction(self) -> contextlib.AbstractContextManager[Transaction]:
+        return open_transaction(self._database, self._context)
 
-    def _shown(self, key: str) -> str:
+    def _describe_row(self, key: str) -> str:
         return f"the row '{key}' of table {TABLE} in {self._database.address}"
 
     @property
-    def _shown_row(self) -> str:
-        return self._shown(self._key)
+    def _row_place(self) -> str:
+        return self._describe_row(self._key)
 
     def close(self) -> None:
         """Drop this run's staging tables, and close the connections."""
@@ -406,12 +406,12 @@ class PostgresCommitter(Committer):
         self._database.close()
 
 
-def _document(identity: str, namespace: str) -> str:
+def _document_name(identity: str, namespace: str) -> str:
     """The checkpoint's document of the rows in a progress table, by the identity of its database and its schema."""
-    return f"postgres-{digest(f'{identity}/{namespace}')}"
+    return f"postgres-{shorten_name(f'{identity}/{namespace}')}"
 
 
-def _same(one: Progress | None, other: Progress | None) -> bool:
+def _is_same(one: Progress | None, other: Progress | None) -> bool:
     """Whether two records are of the same batch, and of one attempt at it where the job has state."""
     if one is None or other is None:
         return one is other

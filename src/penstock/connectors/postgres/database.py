@@ -111,11 +111,11 @@ class Database:
         """
         connection = self._begin(patience, giving_up, lock_ms)
         try:
-            yield Transaction(self.address, connection, self._failure)
+            yield Transaction(self.address, connection, self._translate_error)
             try:
                 connection.commit()
             except Error as error:
-                failure = self._failure(error, "committing")
+                failure = self._translate_error(error, "committing")
                 raise CommitOutcomeError(str(failure)) from failure
         except BaseException:
             _close(connection)
@@ -148,22 +148,22 @@ class Database:
         with Notice(news, deadline):
             while True:
                 try:
-                    return self._set_up(self._connected(), lock_ms)
+                    return self._set_up(self._connect(), lock_ms)
                 except DatabaseUnavailableError as failure:
                     if time.monotonic() >= until or giving_up():
                         raise
                     failures.append(failure)
                 time.sleep(_PAUSE_SECONDS)
 
-    def _connected(self) -> Connection:
+    def _connect(self) -> Connection:
         """A new connection. Waits for an answer as long as the address says."""
         try:
             return connect(self.address.connection_string())
         except Error as error:
-            raise self._failure(error, "connecting") from error
+            raise self._translate_error(error, "connecting") from error
 
     def _set_up(self, connection: Connection, lock_ms: int) -> Connection:
-        transaction = Transaction(self.address, connection, self._failure)
+        transaction = Transaction(self.address, connection, self._translate_error)
         try:
             transaction.run(_ISOLATION)
             transaction.run(_SETTINGS, (str(_IDLE_MS), str(lock_ms)))
@@ -172,7 +172,7 @@ class Database:
             raise
         return connection
 
-    def _failure(self, error: Error, where: str) -> DatabaseError:
+    def _translate_error(self, error: Error, where: str) -> DatabaseError:
         """The driver's error as a DatabaseError."""
         state = error.sqlstate or ""
         details = {name: value.decode("utf-8", "replace") for name, value in error.details or ()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from penstock.connectors.postgres.columns import stage_type
+from penstock.connectors.postgres.columns import choose_stage_type
 from penstock.connectors.postgres.options import PostgresSinkOptions
 from penstock.connectors.postgres.spec import PostgresSinkSpec
 from penstock.errors import Problem, UnsupportedError
@@ -23,7 +23,7 @@ class PostgresConnector:
     def sink(self, table: TableDefinition) -> PostgresSinkSpec:
         """How ``table`` is written. Raises OptionsError or UnsupportedError with every problem found."""
         options = table.bound(PostgresSinkOptions)
-        unsupported = tuple(_unsupported(table))
+        unsupported = tuple(_find_unsupported(table))
         if unsupported:
             raise UnsupportedError(unsupported)
         return PostgresSinkSpec(
@@ -36,14 +36,14 @@ class PostgresConnector:
         )
 
 
-def _unsupported(table: TableDefinition) -> list[Problem]:
+def _find_unsupported(table: TableDefinition) -> list[Problem]:
     where = f"table '{table.name}'"
     problems = []
     for column in table.columns:
         if column.kind is ColumnKind.METADATA:
             reason = f"column '{column.name}': connector 'postgres' has no metadata columns"
             problems.append(Problem(reason, where=where, hint="declare it without METADATA"))
-        elif column.kind is ColumnKind.PHYSICAL and stage_type(column.type) is None:
+        elif column.kind is ColumnKind.PHYSICAL and choose_stage_type(column.type) is None:
             reason = f"column '{column.name}': PostgreSQL has no type for {column.type} that can be written"
             hint = "select the parts that you need, or convert it to text, for example with JSON functions"
             problems.append(Problem(reason, where=where, hint=hint))

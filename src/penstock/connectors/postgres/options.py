@@ -12,19 +12,19 @@ from penstock.options import TEXT, OptionSet, Rule, choice, opt
 from penstock.spi import Guarantee
 
 
-def _url(options: PostgresSinkOptions) -> Iterator[Problem]:
+def _check_url(options: PostgresSinkOptions) -> Iterator[Problem]:
     try:
         parse_address(options.url, options.username, options.password)
     except ValueError as error:
         yield Problem(str(error), "url")
 
 
-def _table(options: PostgresSinkOptions) -> Iterator[Problem]:
+def _check_table(options: PostgresSinkOptions) -> Iterator[Problem]:
     if not options.table_name.strip():
         yield Problem("must not be empty", "table-name", hint="for example 'orders', or 'shop.orders'")
 
 
-def _guarantee(options: PostgresSinkOptions) -> Iterator[Problem]:
+def _check_guarantee(options: PostgresSinkOptions) -> Iterator[Problem]:
     if options.guarantee is Guarantee.NONE:
         reason = "'none' is not supported: every row is written, at least once"
         yield Problem(reason, "sink.delivery-guarantee", hint="set it to at-least-once, or leave it out")
@@ -71,7 +71,7 @@ class PostgresSinkOptions(OptionSet):
         example="at-least-once",
     )
 
-    rules: ClassVar[tuple[Rule, ...]] = (_url, _table, _guarantee)
+    rules: ClassVar[tuple[Rule, ...]] = (_check_url, _check_table, _check_guarantee)
 
     @property
     def address(self) -> Address:

@@ -22,7 +22,7 @@ TABLE = "penstock_progress"
 _COLUMNS = "job, run_id, owner, query_id, batch_id, start_position, end_position, tables, state"
 
 
-def progress_schemas(transaction: Transaction) -> list[str]:
+def list_progress_schemas(transaction: Transaction) -> list[str]:
     """The schemas of the database that have a progress table."""
     sql = (
         "SELECT n.nspname::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
@@ -71,7 +71,7 @@ class ProgressTable:
             "updated_at timestamptz NOT NULL DEFAULT now())"
         )
 
-    def locked(self, transaction: Transaction, key: str) -> ProgressRow | None:
+    def lock(self, transaction: Transaction, key: str) -> ProgressRow | None:
         """The row of ``key``, locked until the transaction ends. Waits for a former owner that is about to commit."""
         sql = f"SELECT {_COLUMNS} FROM {self._name} WHERE job = $1 FOR UPDATE"  # noqa: S608 - a quoted name
         return next(self._read(transaction, sql, key), None)
@@ -93,7 +93,7 @@ class ProgressTable:
                 reason = "was not written by penstock; check that nothing else writes to this table"
                 raise CheckpointError(f"the row '{key}' of table {self._name} {reason}") from None
 
-    def own(self, transaction: Transaction, key: str, claim: Claim, query_id: str, tables: Sequence[str]) -> None:
+    def claim(self, transaction: Transaction, key: str, claim: Claim, query_id: str, tables: Sequence[str]) -> None:
         """Make ``claim`` the owner of a row. A new row is of this query and these tables."""
         owner = {name: value for name, value in asdict(claim).items() if name != "run_id"}
         transaction.run(

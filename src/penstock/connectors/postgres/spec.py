@@ -29,7 +29,7 @@ class PostgresSinkSpec(AnySettings):
             guarantee=self.guarantee,
             commits_to=f"postgres at {self.address}",
             upsert_keys=self.upsert_keys,
-            remedy="declare a PRIMARY KEY for the table, by which its rows are updated and deleted",
+            remedy="declare a PRIMARY KEY for the table, so that its rows can be updated and deleted",
         )
 
     def describe(self) -> str:

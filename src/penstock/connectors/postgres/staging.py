@@ -25,8 +25,8 @@ import pyarrow.compute as pc
 
 from penstock.columns.streams import ipc_stream
 from penstock.connectors.postgres.address import Address
-from penstock.connectors.postgres.changes import LastChanges, deletions
-from penstock.connectors.postgres.columns import stage_type
+from penstock.connectors.postgres.changes import LastChanges, find_deletions
+from penstock.connectors.postgres.columns import choose_stage_type
 from penstock.connectors.postgres.database import CommitOutcomeError, Transaction, database_at
 from penstock.delivery import FINISH_BATCH
 from penstock.errors import BatchError, CheckpointError, DatabaseUnavailableError, ExecutionError, RecordError
@@ -59,10 +59,10 @@ STAGED = pa.schema(
     }
 )
 
-#: What says, beside rows that are passed on, which columns their output has.
+#: The metadata of passed-on rows that says which columns their output has.
 _COLUMNS = b"columns"
 
-#: The bits of a writer's number below that of its task.
+#: The bits of a writer's number below the number of its task.
 _RANDOM_BITS = 43
 
 
@@ -92,7 +92,7 @@ class StageSpec:
 
 @dataclass(frozen=True)
 class Staged:
-    """The rows that successful task attempts have copied: for each output the number of rows by writer, that of
+    """The rows that successful task attempts have copied: for each output the number of rows by writer, the number of
     deletions among them, and the bytes."""
 
     records: tuple[dict[int, int], ...]
@@ -120,32 +120,35 @@ class Staged:
         )
 
 
-def digest(text: str) -> str:
+def shorten_name(text: str) -> str:
     """A short name for a text that is too long for one."""
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
-def staging_name(owner: str) -> str:
-    """The name of a staging table, or its beginning, for what the text ``owner`` tells from others."""
-    return f"penstock_stage_{digest(owner)}"
+def build_staging_name(owner: str) -> str:
+    """The name of a staging table, or its beginning, for an ``owner``, a text that no other owner has."""
+    return f"penstock_stage_{shorten_name(owner)}"
 
 
-def staging_columns(output: Output) -> str:
+def list_staging_columns(output: Output) -> str:
     """The columns of a staging table in SQL."""
-    types = [f"c{number} {stage_type(field.type)}" for number, field in enumerate(output.schema.fields)]
+    types = [f"c{number} {choose_stage_type(field.type)}" for number, field in enumerate(output.schema.fields)]
     order = ["place bigint NOT NULL", "deleted boolean NOT NULL"] if output.spec.upsert_keys else []
     return ", ".join(("writer bigint NOT NULL", *order, *types))
 
 
-def writer_factory(outputs: Sequence[Output], owners: int) -> WriterFactory:
-    """What copies rows in tasks: in those that compute them, or in that many others, to which they are passed on."""
+def build_writer_factory(outputs: Sequence[Output], owners: int) -> WriterFactory:
+    """Copies rows in the tasks that compute them, or in ``owners`` other tasks, to which they are passed on."""
     given = tuple(outputs)
     return WriterFactory(partial(open_writer, given), STAGED, publish=partial(copy_passed_rows, given), owners=owners)
 
 
 def open_writer(outputs: Sequence[Output], task: Task) -> Writer:
-    """The writer of a task: it copies rows where the driver's instructions (:func:`copying_instructions`) say into
-    which tables, else it passes them on."""
+    """The writer of a task.
+
+    It copies rows if the driver's instructions (:func:`build_copying_instructions`) name the tables, else it passes
+    them on.
+    """
     return _copying_writer(outputs, task) if task.instructions else _PassingWriter(outputs)
 
 
@@ -158,9 +161,9 @@ def _copying_writer(outputs: Sequence[Output], task: Task) -> CopyingWriter:
     return CopyingWriter(StageSpec(outputs[0].spec.address, namespace, branches), task.number)
 
 
-def copying_instructions(spec: StageSpec) -> str:
-    """What tells writers to copy rows as ``spec`` says. Spark logs the instructions of a job: the address with its
-    password is not among them."""
+def build_copying_instructions(spec: StageSpec) -> str:
+    """The instructions for writers that copy rows as ``spec`` says. Spark logs the instructions of a job: the address
+    with its password is not among them."""
     return pickled((spec.namespace, tuple((branch.staging, branch.insert) for branch in spec.branches)))
 
 
@@ -184,16 +187,16 @@ class CopyingWriter(Writer):
         return ()
 
     def take(self, output: int, rows: pa.RecordBatch) -> None:
-        """Take rows of one output: its columns, by their numbers, then those of places and kinds.
+        """Take rows of one output: its columns, by their numbers, then the columns of places and kinds.
 
         Raises CheckpointError for rows that were kept when the output had other columns.
         """
         stage = self._stages[output]
         before, now = (rows.schema.metadata or {}).get(_COLUMNS, b"").decode(), stage.branch.schema.text()
-        if before not in ("", now):  # a former version did not tell them
+        if before not in ("", now):  # a former version did not record them
             raise CheckpointError(
-                f"table '{stage.branch.table}': rows of a batch that another table of the job has were kept for it as "
-                f"{before}, and it is {now} now: the job's definition has changed since. {FINISH_BATCH}"
+                f"table '{stage.branch.table}': its rows of a batch that another table of the job has were kept as "
+                f"{before}, and the table is {now} now: the job's definition has changed since. {FINISH_BATCH}"
             )
         names, count = stage.branch.schema.names, len(stage.branch.schema.names)
         values = pa.RecordBatch.from_arrays(rows.columns[:count], names=list(names))
@@ -201,17 +204,17 @@ class CopyingWriter(Writer):
 
     def finish(self) -> Iterator[pa.RecordBatch]:
         for stage in self._stages:
-            self._copy(stage, stage.rest())
+            self._copy(stage, stage.take_rest())
             if self._transaction is not None and stage.branch.insert and stage.records:
                 self._transaction.run(stage.branch.insert, where=f"table '{stage.branch.table}'")
         try:
             self._opened.close()
         except CommitOutcomeError as error:
             raise DatabaseUnavailableError(str(error)) from error  # rows without a result do not count
-        told = [
+        counts = [
             (at, self._writer, each.records, each.deletions, each.bytes, None) for at, each in enumerate(self._stages)
         ]
-        arrays = [pa.array(column, field.type) for column, field in zip(zip(*told, strict=True), STAGED, strict=True)]
+        arrays = [pa.array(column, field.type) for column, field in zip(zip(*counts, strict=True), STAGED, strict=True)]
         yield pa.RecordBatch.from_arrays(arrays, schema=STAGED)
 
     def close(self) -> None:
@@ -236,12 +239,12 @@ class _PassingWriter(Writer):
 
     def write(self, output: int, rows: pa.RecordBatch, hidden: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         _check_values(self._outputs[output], rows, hidden)
-        columns = {"output": output, "data": _stream(self._outputs[output], rows, hidden)}
+        columns = {"output": output, "data": _encode_stream(self._outputs[output], rows, hidden)}
         arrays = [pa.array([columns.get(field.name)], field.type) for field in STAGED]
         yield pa.RecordBatch.from_arrays(arrays, schema=STAGED)
 
 
-def _stream(output: Output, values: pa.RecordBatch, hidden: pa.RecordBatch) -> bytes:
+def _encode_stream(output: Output, values: pa.RecordBatch, hidden: pa.RecordBatch) -> bytes:
     names = [*(f"c{at}" for at in range(values.num_columns)), *hidden.schema.names]
     about = {_COLUMNS: output.schema.text()}
     batch = pa.RecordBatch.from_arrays([*values.columns, *hidden.columns], names=names, metadata=about)
@@ -290,14 +293,14 @@ class _Stage:
         _check_values(self.branch, rows, origins)
         names = [f"c{number}" for number in range(rows.num_columns)]
         if self._last is None:
-            return pa.RecordBatch.from_arrays([self._writers(count), *rows.columns], names=["writer", *names])
+            return pa.RecordBatch.from_arrays([self._repeat_writer(count), *rows.columns], names=["writer", *names])
         kinds = origins.column(KIND) if KIND in origins.schema.names else None
         places = pa.array(np.arange(self._place, self._place + count))
         self._place += count
-        columns = [self._writers(count), places, pa.array(deletions(kinds, count)), *rows.columns]
+        columns = [self._repeat_writer(count), places, pa.array(find_deletions(kinds, count)), *rows.columns]
         return self._last.add(pa.RecordBatch.from_arrays(columns, names=["writer", "place", "deleted", *names]))
 
-    def rest(self) -> pa.RecordBatch | None:
+    def take_rest(self) -> pa.RecordBatch | None:
         """The rows to copy after the last batch."""
         return None if self._last is None else self._last.take()
 
@@ -305,7 +308,7 @@ class _Stage:
         """Copy rows into the staging table."""
         branch = self.branch
         if branch.insert and not self.records:
-            columns = staging_columns(branch)
+            columns = list_staging_columns(branch)
             transaction.run(f"CREATE TEMP TABLE IF NOT EXISTS {branch.staging} ({columns}) ON COMMIT DELETE ROWS")
         transaction.copy(None if branch.insert else namespace, branch.staging, staged, f"table '{branch.table}'")
         self.records += staged.num_rows
@@ -313,7 +316,7 @@ class _Stage:
         if self._last is not None:
             self.deletions += pc.sum(staged.column("deleted")).as_py()
 
-    def _writers(self, count: int) -> pa.Array:
+    def _repeat_writer(self, count: int) -> pa.Array:
         return pa.repeat(pa.scalar(self._writer, pa.int64()), count)
 
 

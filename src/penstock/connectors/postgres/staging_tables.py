@@ -12,8 +12,8 @@ from penstock.connectors.postgres.staging import (
     PostgresOutput,
     Staged,
     StageSpec,
-    staging_columns,
-    staging_name,
+    build_staging_name,
+    list_staging_columns,
 )
 from penstock.connectors.postgres.tables import Table
 from penstock.errors import BatchError, DatabaseError
@@ -23,20 +23,20 @@ from penstock.spi import JobContext, Output
 _HOUSEKEEPING_MS = 1000
 
 
-def transaction_of(database: Database, context: JobContext) -> contextlib.AbstractContextManager[Transaction]:
+def open_transaction(database: Database, context: JobContext) -> contextlib.AbstractContextManager[Transaction]:
     """A transaction of the driver of a running job, which waits for a database that cannot be reached."""
     return database.transaction(patience=PATIENCE_SECONDS, giving_up=context.stopping)
 
 
 class StagingTables:
-    """Unlogged tables in the schema ``namespace``, one for each output. Their names begin with that of the ``owner``,
-    which other runs of the job share, and the run's own part, so that the tasks and transactions of a former run cannot
+    """Unlogged tables in the schema ``namespace``, one for each output. Their names begin with the ``owner``'s, which
+    other runs of the job share, and a part for this run, so that the tasks and transactions of a former run cannot
     interfere."""
 
     def __init__(self, database: Database, namespace: str, owner: str, run_id: str):
         self._database = database
         self._namespace = namespace
-        self._prefix = f"{staging_name(owner)}_"
+        self._prefix = f"{build_staging_name(owner)}_"
         self._own = self._prefix + run_id.replace("-", "")[:12]
         self._dropped = False
         self.branches: tuple[PostgresOutput, ...] = ()
@@ -47,11 +47,13 @@ class StagingTables:
         with self._database.transaction() as transaction:
             names = [name for (name,) in transaction.rows(sql, (self._namespace, self._prefix))]
         for name in names:  # one by one: a table that a task of a former run still writes to stays until the next start
-            self._tidy(f"DROP TABLE IF EXISTS {self._named(name)}")
+            self._tidy(f"DROP TABLE IF EXISTS {self._quote_table(name)}")
         with self._database.transaction() as transaction:
             for number, output in enumerate(outputs):
                 branch = PostgresOutput(**vars(output), staging=f"{self._own}_{number}")
-                transaction.run(f"CREATE UNLOGGED TABLE {self._named(branch.staging)} ({staging_columns(output)})")
+                transaction.run(
+                    f"CREATE UNLOGGED TABLE {self._quote_table(branch.staging)} ({list_staging_columns(output)})"
+                )
                 self.branches += (branch,)
 
     @property
@@ -69,7 +71,7 @@ class StagingTables:
             if not writers:
                 continue
             which = f"writer IN ({', '.join(map(str, writers))})"
-            staging, where = self._named(branch.staging), f"table '{branch.table}'"
+            staging, where = self._quote_table(branch.staging), f"table '{branch.table}'"
             self._check(transaction, staging, which, writers, where)
             if branch.keys:
                 statements = table.merge_from(staging, which, deletes=deletions > 0)
@@ -90,11 +92,11 @@ class StagingTables:
                 f"{sum(counted.values())}; did the database restart?"
             )
 
-    def gone(self) -> bool:
+    def any_missing(self) -> bool:
         """Whether some of the tables are not there any more. Raises DatabaseError."""
         with self._database.transaction() as transaction:
             found = (
-                transaction.rows("SELECT to_regclass($1) IS NULL", (self._named(each.staging),))
+                transaction.rows("SELECT to_regclass($1) IS NULL", (self._quote_table(each.staging),))
                 for each in self.branches
             )
             return any(gone for ((gone,),) in found)
@@ -111,9 +113,9 @@ class StagingTables:
 
     @property
     def _all(self) -> str:
-        return ", ".join(self._named(branch.staging) for branch in self.branches)
+        return ", ".join(self._quote_table(branch.staging) for branch in self.branches)
 
-    def _named(self, table: str) -> str:
+    def _quote_table(self, table: str) -> str:
         return f"{quote_identifier(self._namespace)}.{quote_identifier(table)}"
 
     def _tidy(self, sql: str) -> None:

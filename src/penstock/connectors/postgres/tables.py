@@ -96,9 +96,9 @@ class Table:
         return f"INSERT INTO {self.name} ({columns}) SELECT {values}"
 
 
-def current_schema(transaction: Transaction) -> str:
+def find_current_schema(transaction: Transaction) -> str:
     """The schema in which a table without one is made. Raises DatabaseError if there is none."""
-    ((namespace,),) = transaction.rows("SELECT current_schema()::text")
+    ((namespace,),) = transaction.rows("SELECT find_current_schema()::text")
     if not namespace:
         raise DatabaseError(
             f"database {transaction.address}: the user's search path names no schema that exists, so there is none for "

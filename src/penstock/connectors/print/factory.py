@@ -12,7 +12,7 @@ from penstock.spi import CHANGES, AnySettings, Guarantee, SinkCapabilities, Tabl
 from penstock.types import RowType
 
 
-def _not_exactly_once(options: PrintOptions) -> Iterator[Problem]:
+def _check_guarantee(options: PrintOptions) -> Iterator[Problem]:
     if options.guarantee is Guarantee.EXACTLY_ONCE:
         reason = "'print' cannot tell what it has printed before"
         yield Problem(reason, "sink.delivery-guarantee", hint="set it to at-least-once")
@@ -22,7 +22,7 @@ def _not_exactly_once(options: PrintOptions) -> Iterator[Problem]:
 class PrintOptions(OptionSet):
     """How rows are printed."""
 
-    rules: ClassVar[tuple[Rule, ...]] = (_not_exactly_once,)
+    rules: ClassVar[tuple[Rule, ...]] = (_check_guarantee,)
 
     identifier: str = opt(
         "print-identifier", TEXT, default="", doc="Text that begins every line, followed by '> '.", example="orders"

@@ -9,7 +9,7 @@ from functools import partial
 import pyarrow as pa
 
 from penstock.connectors.print.factory import PrintSinkSpec
-from penstock.connectors.print.texts import texts
+from penstock.connectors.print.texts import format_values
 from penstock.spi import (
     KIND,
     Batch,
@@ -71,16 +71,16 @@ class _LineWriter(Writer):
         self._outputs = outputs
 
     def write(self, output: int, rows: pa.RecordBatch, hidden: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        text = "".join(_lines(self._outputs[output].spec, rows, hidden))
+        text = "".join(_format_lines(self._outputs[output].spec, rows, hidden))
         row = {"output": output, "count": rows.num_rows, "text": text}
         yield pa.RecordBatch.from_pylist([row], schema=_PRINTED)
 
 
-def _lines(spec: PrintSinkSpec, values: pa.RecordBatch, hidden: pa.RecordBatch) -> Iterator[str]:
+def _format_lines(spec: PrintSinkSpec, values: pa.RecordBatch, hidden: pa.RecordBatch) -> Iterator[str]:
     prefix = f"{spec.options.identifier}> " if spec.options.identifier else ""
     kinds = [0] * values.num_rows
     if KIND in hidden.schema.names:
         kinds = hidden.column(KIND).fill_null(0).to_pylist()
-    shown = [texts(each, field.type) for each, field in zip(values.columns, spec.schema.fields, strict=True)]
+    shown = [format_values(each, field.type) for each, field in zip(values.columns, spec.schema.fields, strict=True)]
     for kind, *row in zip(kinds, *shown, strict=True):
         yield f"{prefix}{RowKind(kind).short}[{', '.join(row)}]\n"

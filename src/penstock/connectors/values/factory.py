@@ -31,16 +31,18 @@ class ValuesConnector:
         """How ``table`` is read. Raises OptionsError, UnsupportedError or SchemaError with every problem of the
         options, the columns or the rows."""
         options = table.bound(ValuesSourceOptions, ValuesSinkOptions)
-        if options.data_id not in memory.known():
-            hint = nearest(options.data_id, memory.known()) or "register them with penstock.connectors.values.register"
+        if options.data_id not in memory.list_ids():
+            hint = (
+                nearest(options.data_id, memory.list_ids()) or "register them with penstock.connectors.values.register"
+            )
             problem = Problem(
                 f"this process has no rows '{options.data_id}'", "data-id", table.origin.locate("data-id"), hint
             )
             raise OptionsError((problem,))
-        unsupported = tuple(_unsupported(table))
+        unsupported = tuple(_find_unsupported(table))
         if unsupported:
             raise UnsupportedError(unsupported)
-        data = _encoded(memory.rows(options.data_id), table, options)
+        data = _encode_rows(memory.rows(options.data_id), table, options)
         return ValuesScanSpec(
             table=table.name, options=options, schema=table.produced, data=data, primary_key=table.primary_key
         )
@@ -51,7 +53,7 @@ class ValuesConnector:
         return ValuesSinkSpec(table=table.name, options=options, schema=table.written)
 
 
-def _unsupported(table: TableDefinition) -> Iterator[Problem]:
+def _find_unsupported(table: TableDefinition) -> Iterator[Problem]:
     where = table.origin.locate("") or f"table '{table.name}'"
     for column in table.columns:
         if column.kind is ColumnKind.METADATA:
@@ -61,18 +63,18 @@ def _unsupported(table: TableDefinition) -> Iterator[Problem]:
         yield Problem("connector 'values' has no event time", where=where, hint="leave WATERMARK FOR out")
 
 
-def _encoded(rows: Sequence[Row], table: TableDefinition, options: ValuesSourceOptions) -> bytes:
+def _encode_rows(rows: Sequence[Row], table: TableDefinition, options: ValuesSourceOptions) -> bytes:
     """The rows as an Arrow IPC stream. Raises SchemaError with every value that does not fit."""
     fields = table.produced.fields
-    problems = tuple(_misfits(rows, table.produced, options))
+    problems = tuple(_find_misfits(rows, table.produced, options))
     columns = []
     if not problems:
         for number, field in enumerate(fields):
-            values = [_plain(row[number]) for row in rows]
+            values = [_to_plain(row[number]) for row in rows]
             try:
                 columns.append(pa.array(values, arrow_type(field.type)))
             except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
-                problems += (Problem(f"{_misfit(values, field)}: {error}"),)
+                problems += (Problem(f"{_locate_misfit(values, field)}: {error}"),)
     if not problems:
         named = dict(zip(table.produced.names, columns, strict=True))
         for name, mask in NotNull(table.produced).missing(named):
@@ -84,7 +86,7 @@ def _encoded(rows: Sequence[Row], table: TableDefinition, options: ValuesSourceO
     return bytes(ipc_stream(batch))
 
 
-def _misfits(rows: Sequence[Row], schema: RowType, options: ValuesSourceOptions) -> Iterator[Problem]:
+def _find_misfits(rows: Sequence[Row], schema: RowType, options: ValuesSourceOptions) -> Iterator[Problem]:
     for number, row in enumerate(rows):
         if len(row) != len(schema.fields):
             yield Problem(f"row {number} has {len(row)} values for {len(schema.fields)} columns")
@@ -96,7 +98,7 @@ def _misfits(rows: Sequence[Row], schema: RowType, options: ValuesSourceOptions)
                 yield Problem(f"row {number} has no value for column '{field.name}', which is {field.type}")
 
 
-def _misfit(values: Sequence[Any], field: Field) -> str:
+def _locate_misfit(values: Sequence[Any], field: Field) -> str:
     """The position of the first value that is not of a column's type."""
     for number, value in enumerate(values):
         try:
@@ -106,11 +108,11 @@ def _misfit(values: Sequence[Any], field: Field) -> str:
     return f"column '{field.name}'"
 
 
-def _plain(value: Any) -> Any:
+def _to_plain(value: Any) -> Any:
     """A value as Arrow accepts it, with tuples for Rows."""
     match value:
         case Row():
-            return tuple(_plain(each) for each in value)
+            return tuple(_to_plain(each) for each in value)
         case list():
-            return [_plain(each) for each in value]
+            return [_to_plain(each) for each in value]
     return value

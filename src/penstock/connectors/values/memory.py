@@ -40,7 +40,7 @@ def append(data_id: str, values: Iterable[Row]) -> None:
     _ROWS[data_id] = (*_ROWS.get(data_id, ()), *values)
 
 
-def known() -> tuple[str, ...]:
+def list_ids() -> tuple[str, ...]:
     """Every id that has been used."""
     return tuple(_ROWS)
 

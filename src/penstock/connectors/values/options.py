@@ -28,7 +28,7 @@ def _show_kinds(kinds: frozenset[RowKind]) -> str:
 _CHANGELOG = Codec("ChangelogMode", _parse_kinds, _show_kinds)
 
 
-def _not_exactly_once(options: ValuesSinkOptions) -> Iterator[Problem]:
+def _check_guarantee(options: ValuesSinkOptions) -> Iterator[Problem]:
     if options.guarantee is Guarantee.EXACTLY_ONCE:
         reason = "rows in memory are not part of a transaction"
         yield Problem(reason, "sink.delivery-guarantee", hint="set it to at-least-once")
@@ -65,7 +65,7 @@ class ValuesSourceOptions(OptionSet):
 class ValuesSinkOptions(OptionSet):
     """How rows are written."""
 
-    rules: ClassVar[tuple[Rule, ...]] = (_not_exactly_once,)
+    rules: ClassVar[tuple[Rule, ...]] = (_check_guarantee,)
 
     data_id: str | None = opt(
         "data-id",

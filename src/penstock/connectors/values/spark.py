@@ -80,14 +80,15 @@ class RowsSource(Source):
         self._check_unchanged(context)
 
     def _check_unchanged(self, context: JobContext) -> None:
-        """Raises CheckpointError unless the rows are those of the job's first start, to which its positions refer."""
+        """Raises CheckpointError unless the rows are the same as at the job's first start, to which its positions
+        refer."""
         digest = hashlib.sha256(self._scan.data).hexdigest()
         there = context.checkpoint.read(f"source-{self._ordinal}") or {}
         former = there.get("values", digest)  # as a former version wrote it
         if there.get("source", {}).get("rows", former) != digest:
             raise CheckpointError(
-                f"the checkpoint '{context.checkpoint.location}' was made with other rows than those of table "
-                f"'{self._scan.table}'; register the former rows, or name another checkpoint directory"
+                f"the checkpoint '{context.checkpoint.location}' was made with other rows than table "
+                f"'{self._scan.table}' has now; register the former rows, or name another checkpoint directory"
             )
         known = source_document(context, self._ordinal, self._scan.table, {"rows": digest}, dict, former="values")
         self._start = int(known.get("start", {"row": 0})["row"])
@@ -136,7 +137,7 @@ class ValuesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         (self._scan, self._ordinal, self._start), self._stage = spec, stage
 
     def initialOffset(self) -> dict[str, Any]:
-        """The first row, or that of a savepoint."""
+        """The first row, or the savepoint's."""
         return {"row": self._start}
 
     def getDefaultReadLimit(self) -> ReadLimit:
@@ -202,7 +203,7 @@ class ValuesCommitter(Committer):
                 if row["output"] == number:
                     with pa.ipc.open_stream(row["data"]) as reader:
                         kinds, *values = reader.read_all().columns
-                    pairs = zip(kinds.to_pylist(), _tuples(values, len(kinds)), strict=True)
+                    pairs = zip(kinds.to_pylist(), _to_tuples(values, len(kinds)), strict=True)
                     memory.append(spec.data_id, [_row(kind, each, spec.schema.names) for kind, each in pairs])
                     counts[number] += len(kinds)
         return Published(tuple(map(Written, counts)))
@@ -224,7 +225,7 @@ class _RowSender(Writer):
         yield pa.RecordBatch.from_arrays([pa.array([output], pa.int32()), data], schema=_KEPT)
 
 
-def _tuples(columns: Sequence[pa.ChunkedArray], count: int) -> list[tuple[Any, ...]]:
+def _to_tuples(columns: Sequence[pa.ChunkedArray], count: int) -> list[tuple[Any, ...]]:
     return list(zip(*map(python_values, columns), strict=True)) if columns else [()] * count
 
 

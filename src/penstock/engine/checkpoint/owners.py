@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.clock import now_ms
-from penstock.delivery import utc
+from penstock.delivery import format_utc
 
 #: The states of processes (proc(5)) that have ended, and of those that are stopped.
 _ENDED, _STOPPED = "ZX", "Tt"
@@ -87,7 +87,7 @@ class Owner:
         return cls(uuid.uuid4().hex, this_process(), now_ms())
 
     def __str__(self) -> str:
-        return f"{self.process}, since {utc(self.since_ms)}"
+        return f"{self.process}, since {format_utc(self.since_ms)}"
 
     def over(self) -> Owner:
         """The same, when it has ended."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from penstock.delivery import canonical
+from penstock.delivery import to_canonical_json
 from penstock.engine.checkpoint.committed import keeps_nothing, read_state, write_state
 from penstock.errors import AnotherCopyError, CheckpointError, ExecutionError, PossibleDataLossError
 from penstock.spi import Batch, Checkpoint, CommitStatus, Committer, Published, WriterFactory, WriteTasks
@@ -59,14 +59,15 @@ class CheckpointTarget(Committer):
         another copy of the job, after a power failure. Former versions have written no positions."""
         found, done = known.get("positions"), known["batch"] == batch.id
         log = batch.end if done else batch.start
-        if found is None or canonical(found) == canonical(log):
+        if found is None or to_canonical_json(found) == to_canonical_json(log):
             return
         does, place = ("replays", "to") if done else ("continues with", "from")
         raise PossibleDataLossError(
-            f"the checkpoint '{self.checkpoint.location}' {does} batch {batch.id} ({place} {canonical(log)}), but its "
-            f"state is that after a batch {known['batch']} which ends elsewhere, at {canonical(found)}: the checkpoint "
-            "has files of different moments, or another copy of the job has written it. Restore the checkpoint with "
-            "all its files, or start the job from a savepoint of it, which has the positions of its state"
+            f"the checkpoint '{self.checkpoint.location}' {does} batch {batch.id} ({place} {to_canonical_json(log)}), "
+            f"but its state is that after a batch {known['batch']} which ends elsewhere, at "
+            f"{to_canonical_json(found)}: the checkpoint has files of different moments, or another copy of the job "
+            "has written it. Restore the checkpoint with all its files, or start the job from a savepoint of it, which "
+            "has the positions of its state"
         )
 
     def state(self, upcoming: int) -> str:

@@ -19,7 +19,7 @@ from pathlib import Path
 from pyspark import __version__
 from pyspark.find_spark_home import _find_spark_home
 
-from penstock.machine.class_sharing import sharing
+from penstock.machine.class_sharing import sharing_options
 from penstock.machine.folders import cache_folder
 
 #: Environment variables that affect Spark's class path.
@@ -49,7 +49,7 @@ class SharedClasses:
     @property
     def options(self) -> tuple[str, ...]:
         """Options of a JVM: use the archive, or list the classes for it."""
-        return sharing(self.archive) if self.archive.exists() else (f"-XX:DumpLoadedClassList={self.loaded}",)
+        return sharing_options(self.archive) if self.archive.exists() else (f"-XX:DumpLoadedClassList={self.loaded}",)
 
     def make(self, class_path: str) -> None:
         """Make the archive in the background from the classes that the JVM has loaded up to now, unless it exists.

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from penstock.columns.buffers import bits_of, fixed_values, from_buffers
+from penstock.columns.buffers import fixed_values, from_buffers, unpack_bits
 from penstock.errors import RecordError
 
 #: One value per row, or one for all rows.
@@ -69,7 +69,7 @@ Kernel: TypeAlias = Callable[[Sequence[Vector], int], Vector]
 
 def valid_rows(array: pa.Array) -> Mask:
     """Which values are not null."""
-    return bits_of(array.buffers()[0] if array.null_count else None, array.offset, len(array)).view(np.bool_)
+    return unpack_bits(array.buffers()[0] if array.null_count else None, array.offset, len(array)).view(np.bool_)
 
 
 def rows_of(*values: Values) -> int:
@@ -93,7 +93,7 @@ def true_rows(values: Values, rows: int) -> Mask:
     """Which values of a BOOLEAN are true, and neither false nor null."""
     if isinstance(values, pa.Scalar):
         return np.full(rows, values.as_py() is True)
-    found = bits_of(values.buffers()[1], values.offset, len(values)).view(np.bool_)
+    found = unpack_bits(values.buffers()[1], values.offset, len(values)).view(np.bool_)
     return found & valid_rows(values) if values.null_count else found
 
 

@@ -14,9 +14,9 @@ import pyarrow.compute as pc
 
 from penstock.columns.equality import fixed_values, is_valid
 from penstock.columns.hashing import Groups, take_rows
-from penstock.columns.ordinals import valid_of
+from penstock.columns.ordinals import valid_mask
 from penstock.columns.sums import sums, weighted_sums
-from penstock.columns.wide_decimals import add_limbs, limbs_of, weighted_limb_sums, wide_column
+from penstock.columns.wide_decimals import add_limbs, to_limbs, weighted_limb_sums, wide_column
 from penstock.errors import RecordError
 from penstock.flow.operators.arrivals import ends_of_added, lists_of_changed
 from penstock.flow.operators.deltas import finer_hashes, select_groups
@@ -267,7 +267,7 @@ def _approximate(old: pa.Array, given: GroupValues, counts: npt.NDArray[np.int64
     equal in 64 bits."""
     kept: Any = fixed_values(old)
     values: Any = fixed_values(given.values)
-    total = np.where(valid_of(old), kept, 0).astype(np.float64)
+    total = np.where(valid_mask(old), kept, 0).astype(np.float64)
     total += weighted_sums(given.index, values.astype(np.float64), given.weights, len(counts))
     total[counts == 0] = 0
     return total
@@ -277,10 +277,10 @@ def _sum(old: pa.Array, given: GroupValues, counts: npt.NDArray[np.int64]) -> pa
     """The sums of groups that have ``counts`` values now: 0 without values."""
     if pa.types.is_decimal(old.type):
         change = weighted_limb_sums(given.index, given.values, given.weights, len(counts))
-        return wide_column(add_limbs(limbs_of(old), change), old.type.scale)
+        return wide_column(add_limbs(to_limbs(old), change), old.type.scale)
     values: Any = fixed_values(given.values)
     kept: Any = fixed_values(old)
-    total = np.where(valid_of(old), kept, 0)
+    total = np.where(valid_mask(old), kept, 0)
     with np.errstate(over="ignore", invalid="ignore"):  # infinities that are added and retracted
         total += weighted_sums(given.index, values.astype(total.dtype, copy=False), given.weights, len(counts))
     total[counts == 0] = 0

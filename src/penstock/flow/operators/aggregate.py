@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.columns.buffers import batch_of
+from penstock.columns.buffers import build_batch
 from penstock.columns.equality import Flags, fixed_values, same_rows
 from penstock.columns.hashing import Groups, take_rows
-from penstock.columns.wide_decimals import decimal_column, limbs_of, quotients
+from penstock.columns.wide_decimals import decimal_column, quotients, to_limbs
 from penstock.errors import Problem, UnsupportedError
 from penstock.flow.operators.accumulators import ORDERED, Accumulators, Argument, counts_of, overflowed, sum_type
 from penstock.flow.operators.arrivals import arrays, ends_of_lists, joined_texts, multisets, only_values
@@ -148,7 +148,7 @@ class GroupAggregateOperator(Operator):
     def results(self, keys: pa.RecordBatch, state: pa.RecordBatch) -> pa.RecordBatch:
         """The rows of groups with these ``keys``, from their states."""
         columns = [_result(call, state, keys if self.strict else None) for call in self.calls]
-        return batch_of([*keys.columns, *columns], self.schema, len(keys))
+        return build_batch([*keys.columns, *columns], self.schema, len(keys))
 
 
 def _remembered(weights: npt.NDArray[np.int64], groups: Groups, found: Flags) -> npt.NDArray[np.int64]:
@@ -240,7 +240,7 @@ def _of_arrivals(call: AggregateCall, argument: Argument, state: pa.RecordBatch,
 
 def _sum(total: pa.Array, valid: Flags, kind: pa.DataType) -> pa.Array:
     if pa.types.is_decimal(kind):
-        return decimal_column(limbs_of(total), kind, valid)
+        return decimal_column(to_limbs(total), kind, valid)
     return _numbers(fixed_values(total), valid, kind)
 
 
@@ -264,7 +264,7 @@ def _average(total: pa.Array, counts: npt.NDArray[np.int64], kind: pa.DataType) 
     valid = counts > 0
     divisors = np.where(valid, counts, 1)
     if pa.types.is_decimal(kind):
-        return decimal_column(quotients(limbs_of(total), divisors, kind.scale - total.type.scale), kind, valid)
+        return decimal_column(quotients(to_limbs(total), divisors, kind.scale - total.type.scale), kind, valid)
     values: Any = fixed_values(total)
     if pa.types.is_integer(kind):
         quotient = values // divisors

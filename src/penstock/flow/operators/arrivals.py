@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from penstock.columns.equality import RowIndices
 from penstock.columns.hashing import Groups, key_hashes
-from penstock.columns.ordinals import valid_of
+from penstock.columns.ordinals import valid_mask
 from penstock.errors import ExecutionError
 from penstock.flow.operators.extremes import GroupValues
 from penstock.plan.expressions import Place
@@ -22,7 +22,7 @@ def ends_of_added(old: Mapping[str, pa.Array], given: GroupValues, groups: int) 
     result = {}
     for name, column in old.items():
         every = pa.concat_arrays([column, given.values])
-        rows = np.concatenate([np.flatnonzero(valid_of(column)), groups + np.flatnonzero(given.weights)])
+        rows = np.concatenate([np.flatnonzero(valid_mask(column)), groups + np.flatnonzero(given.weights)])
         index = np.concatenate([np.arange(groups), given.index])
         rows = rows[::-1] if name == "FIRST" else rows
         chosen = np.full(groups, -1, np.int64)

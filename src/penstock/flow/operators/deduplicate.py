@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from penstock.columns.equality import Flags, RowIndices
 from penstock.columns.hashing import Groups, take_rows
-from penstock.columns.ordinals import ordinals, valid_of
+from penstock.columns.ordinals import ordinals, valid_mask
 from penstock.columns.sums import smallest
 from penstock.flow.operators.contract import Input, OneInputOperator, OperatorContext
 from penstock.flow.operators.deltas import Delta, last_rows, select_groups
@@ -150,7 +150,7 @@ def leading_so_far(groups: Groups, new: pa.Array, found: Flags, stored: pa.Array
 def _positions(column: pa.Array) -> npt.NDArray[np.int64]:
     """Numbers that order the values of the column, nulls first."""
     order = ordinals(column)
-    valid = valid_of(column)
+    valid = valid_mask(column)
     if valid.all():
         return order
     positions = np.zeros(len(order), np.int64)

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.columns.buffers import batch_of
+from penstock.columns.buffers import build_batch
 from penstock.columns.equality import Flags, RowIndices
 from penstock.columns.hashing import Groups, Hashes, key_hashes, take_rows
 from penstock.columns.sums import sums
@@ -115,13 +115,13 @@ def whole_rows(given: Input, keys: pa.RecordBatch, values: pa.RecordBatch) -> pa
     """Whole rows from their keys and their other columns."""
     columns = dict(zip(given.key_schema.names, keys.columns, strict=True))
     columns |= dict(zip(values.schema.names, values.columns, strict=True))
-    return batch_of([columns[name] for name in given.schema.names], given.schema, len(keys))
+    return build_batch([columns[name] for name in given.schema.names], given.schema, len(keys))
 
 
 def concat_columns(parts: Sequence[Sequence[pa.Array]], schema: pa.Schema, rows: int) -> pa.RecordBatch:
     """The batches concatenated, column by column."""
     columns = [pa.concat_arrays(each) for each in zip(*parts, strict=True)]
-    return batch_of(columns, schema, rows)
+    return build_batch(columns, schema, rows)
 
 
 def replacements(
@@ -136,4 +136,4 @@ def replacements(
 
 def _append_weights(columns: Sequence[pa.Array], schema: pa.Schema, weights: npt.NDArray[np.int64]) -> pa.RecordBatch:
     fields = [*schema, pa.field(WEIGHT, pa.int64(), nullable=False)]
-    return batch_of([*columns, pa.array(weights, pa.int64())], pa.schema(fields), len(weights))
+    return build_batch([*columns, pa.array(weights, pa.int64())], pa.schema(fields), len(weights))

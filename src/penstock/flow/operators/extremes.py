@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from penstock.columns.equality import Flags, RowIndices
 from penstock.columns.hashing import Groups, key_hashes
-from penstock.columns.ordinals import Ordinals, ordinals, valid_of
+from penstock.columns.ordinals import Ordinals, ordinals, valid_mask
 from penstock.columns.sums import smallest, sums
 from penstock.flow.operators.deltas import select_groups
 from penstock.flow.state.store import MultisetState
@@ -34,7 +34,7 @@ def extremes_of_added(old: Mapping[str, pa.Array], given: GroupValues, groups: i
     """``MIN`` and ``MAX`` of each group after these values were added; null without values."""
     result = {}
     for name, column in old.items():
-        before = np.flatnonzero(valid_of(column))
+        before = np.flatnonzero(valid_mask(column))
         every = pa.concat_arrays([column, given.values])
         rows = np.concatenate([before, groups + np.flatnonzero(given.weights)])
         index = np.concatenate([np.arange(groups), given.index])
@@ -58,7 +58,7 @@ def extremes_of_changed(
     for name, column in old.items():
         every = pa.concat_arrays([column, given.values])
         order = _ascending(name, ordinals(every))
-        stays = valid_of(column)
+        stays = valid_mask(column)
         owners = given.index[removed]
         gone = owners[stays[owners] & (order[size + removed] == order[owners])]
         best = smallest(index, size + added, order, size)

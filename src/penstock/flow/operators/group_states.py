@@ -10,12 +10,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.columns.buffers import batch_of
+from penstock.columns.buffers import build_batch
 from penstock.columns.equality import Flags, RowIndices, fixed_values
 from penstock.columns.hashing import Groups, Hashes, take_rows
-from penstock.columns.ordinals import ordinals, valid_of
+from penstock.columns.ordinals import ordinals, valid_mask
 from penstock.columns.sums import smallest, sums
-from penstock.columns.wide_decimals import add_limbs, limbs_of, wide_column
+from penstock.columns.wide_decimals import add_limbs, to_limbs, wide_column
 from penstock.flow.operators.accumulators import Accumulators, check_sums, counts_of
 from penstock.flow.state.segments import Segment
 from penstock.flow.state.store import KeyedState, MultisetState, Tables
@@ -65,12 +65,12 @@ class GroupStates:
         columns = {ROWS: pa.array(rows)}
         for each in self.accumulators:
             columns |= each.updated(old, batch, weights, groups, tables)
-        return batch_of([columns[name] for name in self.schema.names], self.schema, len(groups))
+        return build_batch([columns[name] for name in self.schema.names], self.schema, len(groups))
 
     def from_batch(self, batch: pa.RecordBatch, weights: npt.NDArray[np.int64], groups: Groups) -> pa.RecordBatch:
         """The states of the groups of a batch alone, which are :attr:`mergeable`."""
         none = [pa.nulls(len(groups), each.type) for each in self.schema]
-        return self.updated(batch_of(none, self.schema, len(groups)), batch, weights, groups, _NoTables())
+        return self.updated(build_batch(none, self.schema, len(groups)), batch, weights, groups, _NoTables())
 
 
 class _NoTables:
@@ -97,7 +97,7 @@ class Pane:
         count = len(stored)
         keys, states = stored.spec.key, stored.spec.value
         return cls(
-            stored.hashes, batch_of(list(stored.keys), keys, count), batch_of(list(stored.values), states, count)
+            stored.hashes, build_batch(list(stored.keys), keys, count), build_batch(list(stored.values), states, count)
         )
 
     def at(self, rows: RowIndices) -> Pane:
@@ -118,7 +118,7 @@ def together(panes: Sequence[Pane], *, strict: bool = False) -> Pane:
     groups = Groups.by_key(hashes, pa.concat_batches([each.keys for each in panes]))
     states = pa.concat_batches([each.states for each in panes])
     columns = [_merged(name, states.column(name), groups, strict=strict) for name in states.schema.names]
-    return Pane(groups.hashes, groups.keys, batch_of(columns, states.schema, len(groups)))
+    return Pane(groups.hashes, groups.keys, build_batch(columns, states.schema, len(groups)))
 
 
 def merged_into(
@@ -139,13 +139,13 @@ def _merged(name: str, column: pa.Array, groups: Groups, *, strict: bool) -> pa.
     function, _, _ = name.partition(" ")
     if function in ("MIN", "MAX"):
         order = ordinals(column)
-        rows: RowIndices = np.flatnonzero(valid_of(column))
+        rows: RowIndices = np.flatnonzero(valid_mask(column))
         chosen = smallest(groups.index, rows, ~order if function == "MAX" else order, len(groups))
         return column.take(pa.array(chosen, mask=chosen < 0))
     if pa.types.is_decimal(column.type):
         return _decimals(column, groups)
     given: Any = fixed_values(column)
-    values: Any = np.where(valid_of(column), given, 0)
+    values: Any = np.where(valid_mask(column), given, 0)
     with np.errstate(over="ignore", invalid="ignore"):
         total = pa.array(sums(groups.index, values, len(groups)), column.type)
     if strict and function == "SUM" and pa.types.is_integer(column.type):
@@ -155,7 +155,7 @@ def _merged(name: str, column: pa.Array, groups: Groups, *, strict: bool) -> pa.
 
 def _decimals(column: pa.Array, groups: Groups) -> pa.Array:
     """Sums of wide decimals: the first rows of all groups, then the second ones, and so on."""
-    limbs = limbs_of(column)
+    limbs = to_limbs(column)
     total = np.zeros((len(limbs), len(groups)), np.int64)
     rank = np.empty(len(column), np.int64)
     rank[groups.order] = np.arange(len(column)) - np.repeat(groups.starts, np.diff(groups.starts, append=len(column)))

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.columns.buffers import batch_of
+from penstock.columns.buffers import build_batch
 from penstock.columns.equality import Flags, RowIndices, is_valid
 from penstock.columns.hashing import Groups, Hashes, take_rows
 from penstock.columns.sums import sums
@@ -67,14 +67,14 @@ class Side:
     def keys_of(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """The columns of keys."""
         columns = [rows.column(each) for each in self.input.keys]
-        return batch_of(columns, self.key, len(rows))
+        return build_batch(columns, self.key, len(rows))
 
     def joined(self, keys: pa.RecordBatch, values: pa.RecordBatch) -> pa.RecordBatch:
         """Whole rows from their keys and their other columns."""
         by_name = dict(zip(self.input.keys, keys.columns, strict=True)) | dict(
             zip(values.schema.names, values.columns, strict=True)
         )
-        return batch_of([by_name[each] for each in self.input.schema.names], self.input.schema, len(keys))
+        return build_batch([by_name[each] for each in self.input.schema.names], self.input.schema, len(keys))
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,7 +217,7 @@ class JoinOperator(Operator):
         for side, places in ((left, lefts), (right, rights)):
             indices = pa.array(places, mask=places < 0)
             columns += [column.take(indices) for column in side.batch.columns]
-        rows, hashes = batch_of(columns, self.schema, len(weights)), np.zeros(len(weights), np.uint64)
+        rows, hashes = build_batch(columns, self.schema, len(weights)), np.zeros(len(weights), np.uint64)
         change = Delta(rows, weights, hashes, _arrivals(left, right, groups, lefts, rights))
         if not self.left.input.keys:  # a row of nulls may match one that had no match
             change = change.cancel_out()

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.columns.buffers import batch_of
+from penstock.columns.buffers import build_batch
 from penstock.columns.hashing import Groups, Hashes, repeats_often, take_rows
 from penstock.flow.operators.contract import Input
 from penstock.flow.operators.deltas import finer_hashes
@@ -51,7 +51,7 @@ class LocalAggregate:
         """The groups of :meth:`joined`, of which some may be there several times."""
         schema = self.states.schema
         states = [groups.column(f"{STATE}{each.name}") for each in schema]
-        return Pane(hashes_of(groups), groups.select(self.given.keys), batch_of(states, schema, len(groups)))
+        return Pane(hashes_of(groups), groups.select(self.given.keys), build_batch(states, schema, len(groups)))
 
     def ends(self, groups: pa.RecordBatch) -> Millis:
         """The ends of the slices of the groups of :meth:`joined`."""
@@ -79,4 +79,4 @@ class LocalAggregate:
         owners = hashes_of(rows)[groups.order[groups.starts]]
         fields = [*self.input.schema, pa.field(WEIGHT, pa.int64()), pa.field(HASH, pa.uint64())]
         columns = [*groups.keys.columns, *states.columns, pa.array(ones), pa.array(owners)]
-        return batch_of(columns, pa.schema(fields), len(groups))
+        return build_batch(columns, pa.schema(fields), len(groups))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from penstock.columns.buffers import batch_of
+from penstock.columns.buffers import build_batch
 from penstock.columns.equality import RowIndices
 from penstock.columns.hashing import Groups, take_rows
 from penstock.columns.sums import sums
@@ -84,7 +84,7 @@ class MaterializeOperator(OneInputOperator):
         table.add(
             hashes[moved],
             take_rows(rows, moved).select(given.keys),
-            batch_of(whole, table.spec.value, len(moved)),
+            build_batch(whole, table.spec.value, len(moved)),
             changes[changes != 0],
         )
         differs = np.append(same.index, -1)[before] != np.append(same.index, -1)[after]

@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.columns.buffers import batch_of
+from penstock.columns.buffers import build_batch
 from penstock.columns.equality import Flags, RowIndices, fixed_values
 from penstock.columns.hashing import Groups, take_rows
-from penstock.columns.ordinals import valid_of
+from penstock.columns.ordinals import valid_mask
 from penstock.columns.sums import ranges
 from penstock.flow.operators.accumulators import ORDERED
 from penstock.flow.operators.aggregate import GROUPS
@@ -220,7 +220,7 @@ class OverOperator(OneInputOperator):
         for each in np.unique(parts).tolist():
             part = rows.at(parts == each)
             values = part.rows.select(self._given.value_schema.names).columns
-            stored = batch_of([*values, pa.array(part.times), pa.array(part.arrivals)], schema, len(part))
+            stored = build_batch([*values, pa.array(part.times), pa.array(part.arrivals)], schema, len(part))
             hashes, keys = groups.hashes[part.groups], take_rows(groups.keys, part.groups)
             state.part(each).multiset(_WAITING).add(hashes, keys, stored, np.ones(len(part), np.int64))
 
@@ -307,7 +307,7 @@ class OverOperator(OneInputOperator):
         columns = [pa.concat_arrays([each, pa.nulls(len(dropped), each.type)]) for each in stored]
         of = np.concatenate([index[written], np.repeat(np.arange(len(groups)), sizes)])
         places = np.concatenate([line.places[written], dropped])
-        table.put(groups, of, places, batch_of(columns, schema, len(of)), np.arange(len(of)) < len(written))
+        table.put(groups, of, places, build_batch(columns, schema, len(of)), np.arange(len(of)) < len(written))
         positions["given"], positions["first"] = given, first
 
     def _kept(self, line: Line, partitions: Partitions) -> Flags:
@@ -343,7 +343,7 @@ class OverOperator(OneInputOperator):
             set_timers(state, groups, live, parts_of(self._ends(positions)[live], clock))
         which = np.flatnonzero(touched)
         columns = [pa.array(positions[each.name]) for each in _POSITION]
-        values = take_rows(batch_of(columns, _POSITION, len(groups)), which)
+        values = take_rows(build_batch(columns, _POSITION, len(groups)), which)
         state.keyed(_POSITIONS).put(select_groups(groups, touched), values, ~gone[which])
 
 
@@ -355,7 +355,7 @@ def _waiting_schema(given: Input) -> pa.Schema:
 def _numbers(column: pa.Array, otherwise: int = 0) -> npt.NDArray[np.int64]:
     """Numbers, ``otherwise`` where there are none."""
     values: Any = fixed_values(column)
-    return np.where(valid_of(column), values, otherwise)
+    return np.where(valid_mask(column), values, otherwise)
 
 
 def _ranks(index: RowIndices) -> RowIndices:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.columns.equality import Flags, RowIndices, fixed_values
-from penstock.columns.ordinals import Ordinals, ordinals, valid_of
+from penstock.columns.ordinals import Ordinals, ordinals, valid_mask
 from penstock.plan.nodes import Frame, SortColumn
 
 #: How many units of a time's Arrow type a millisecond has.
@@ -147,7 +147,7 @@ class OrderValues:
     @cached_property
     def valid(self) -> Flags:
         """Which values are not null."""
-        return valid_of(self.column)
+        return valid_mask(self.column)
 
     def search(self, partitions: Partitions, offset: int | Decimal, *, end: bool) -> RowIndices:
         """For each row, where the values of its partition begin that are at least its own and ``offset``; with ``end``

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from penstock.columns.buffers import batch_of
+from penstock.columns.buffers import build_batch
 from penstock.columns.equality import RowIndices
 from penstock.columns.hashing import take_rows
 from penstock.flow.operators.accumulators import Accumulators
@@ -87,10 +87,10 @@ class OverFunctions:
             columns = dict(zip(found.schema.names, found.columns, strict=True))
             columns |= dict(zip(rows.schema.names, rows.columns, strict=True))
             columns |= {name: each.take(pa.array(which)) for name, each in numbers.items()}
-            yield batch_of([columns[each.name].cast(each.type) for each in self.schema], self.schema, len(which))
+            yield build_batch([columns[each.name].cast(each.type) for each in self.schema], self.schema, len(which))
 
     def kept(self, framed: FramedRows, states: FrameStates) -> pa.RecordBatch:
         """The state of each partition after its rows, all of which are wanted."""
         last = states.at(framed.partitions.lasts)
         columns = dict(zip(last.schema.names, last.columns, strict=True)) | self.numbers.kept(framed)
-        return batch_of(carried_columns(columns, self.state_schema), self.state_schema, len(last))
+        return build_batch(carried_columns(columns, self.state_schema), self.state_schema, len(last))

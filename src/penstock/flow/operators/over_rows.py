@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.columns.buffers import batch_of
+from penstock.columns.buffers import build_batch
 from penstock.columns.equality import Flags, RowIndices, fixed_values
 from penstock.columns.hashing import Groups, take_rows
 from penstock.columns.large import narrow, widen
@@ -148,7 +148,7 @@ class OverRowsOperator(OneInputOperator):
         which = np.flatnonzero(change)
         values = [*take_rows(rows.select(self.inputs[0].value_schema.names), which).columns, pa.array(arrivals[which])]
         hashes, keys = groups.hashes[index[which]], take_rows(groups.keys, index[which])
-        table.add(hashes, keys, batch_of(values, self._stored, len(which)), change[which])
+        table.add(hashes, keys, build_batch(values, self._stored, len(which)), change[which])
 
     def _results(self, rows: pa.RecordBatch, index: RowIndices, arrivals: RowIndices) -> _Results:
         """The rows with their results, by partition and in order."""

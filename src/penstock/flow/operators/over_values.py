@@ -14,13 +14,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.columns.buffers import batch_of
+from penstock.columns.buffers import build_batch
 from penstock.columns.equality import Flags, RowIndices, fixed_values
-from penstock.columns.frames import appearances, different_sums, frame_least, frame_sums
+from penstock.columns.frames import find_appearances, find_least_in_frames, sum_distinct, sum_frames
 from penstock.columns.hashing import Groups, Hashes, key_hashes, take_rows
-from penstock.columns.ordinals import ordinals, valid_of
+from penstock.columns.ordinals import ordinals, valid_mask
 from penstock.columns.sums import ranges
-from penstock.columns.wide_decimals import add_limbs, limbs_of, wide_column
+from penstock.columns.wide_decimals import add_limbs, to_limbs, wide_column
 from penstock.flow.operators.accumulators import ORDERED, Accumulators, check_sums, counts_of, sum_type
 from penstock.flow.operators.deltas import finer_hashes, select_groups
 from penstock.flow.operators.group_states import ROWS, GroupStates
@@ -139,7 +139,7 @@ class FramedRows:
         if self.line is None or not given.needs & ORDERED:
             return None
         known = self.line.appeared.get(str(given.argument), np.full(len(previous), -1, np.int64))
-        found = appearances(known, previous, self.frames.starts, self.line.places)
+        found = find_appearances(known, previous, self.frames.starts, self.line.places)
         self.line.appeared[str(given.argument)] = found
         return found
 
@@ -174,7 +174,7 @@ class FrameStates:
         columns = {name: each.take(pa.array(which)) for name, each in self.columns.items()}
         columns |= {name: each.at(which) for name, each in self.lists.items()}
         ordered = [columns[each.name].cast(each.type) for each in self.schema]
-        return batch_of(ordered, self.schema, len(which))
+        return build_batch(ordered, self.schema, len(which))
 
     def parts(self, order: RowIndices) -> Sequence[RowIndices]:
         """The frames in this order, in parts whose lists have no more than some 64 MB, except where one frame has."""
@@ -213,7 +213,7 @@ class _Members:
         every, counted = self._spread_column(values, old), self._flags(old)
         if need in ("MIN", "MAX") or self.appeared is not None:
             order = ordinals(every) if need in ("MIN", "MAX") or self.appeared is None else self.appeared
-            found = frame_least(~order if need in ("MAX", "LAST") else order, counted, self.starts, self.ends)
+            found = find_least_in_frames(~order if need in ("MAX", "LAST") else order, counted, self.starts, self.ends)
         else:
             found = self._end(counted, last=need == "LAST")
         return every.take(pa.array(found, mask=found < 0))
@@ -221,8 +221,8 @@ class _Members:
     def counts(self, old: pa.Array | None) -> npt.NDArray[np.int64]:
         """How many rows count."""
         if self.previous is not None:
-            return different_sums(np.ones(self.size, np.int64), self.counted, self.previous, self.starts, self.ends)
-        return frame_sums(
+            return sum_distinct(np.ones(self.size, np.int64), self.counted, self.previous, self.starts, self.ends)
+        return sum_frames(
             self._spread(self.counted.astype(np.int64), None if old is None else counts_of(old)), *self._bounds
         )
 
@@ -232,19 +232,19 @@ class _Members:
             return self._decimals(values, old)
         given: Any = fixed_values(values)
         stored: Any = None if old is None else fixed_values(old)
-        kept = None if old is None else np.where(valid_of(old), stored, 0)
+        kept = None if old is None else np.where(valid_mask(old), stored, 0)
         return pa.array(self._added(given, kept))
 
     def _decimals(self, values: pa.Array, old: pa.Array | None) -> pa.Array:
-        limbs, kept = limbs_of(values), None if old is None else limbs_of(old)
+        limbs, kept = to_limbs(values), None if old is None else to_limbs(old)
         total = np.array([self._added(each, None if kept is None else kept[at]) for at, each in enumerate(limbs)])
         return wide_column(add_limbs(total, np.zeros_like(total)), values.type.scale)
 
     def _added(self, values: npt.NDArray[Any], kept: npt.NDArray[Any] | None) -> npt.NDArray[Any]:
         counting = np.where(self.counted, values, 0).astype(values.dtype)
         if self.previous is not None:
-            return different_sums(counting, self.counted, self.previous, self.starts, self.ends)
-        return frame_sums(self._spread(counting, kept), *self._bounds)
+            return sum_distinct(counting, self.counted, self.previous, self.starts, self.ends)
+        return sum_frames(self._spread(counting, kept), *self._bounds)
 
     def lists(self, values: pa.Array, old: pa.Array | None) -> _Lists:
         """The values of frames as lists, behind those that are carried."""
@@ -273,7 +273,7 @@ class _Members:
         return found
 
     def _flags(self, old: pa.Array | None) -> Flags:
-        return self._spread(self.counted, None if old is None else valid_of(old))
+        return self._spread(self.counted, None if old is None else valid_mask(old))
 
     def _spread(self, values: npt.NDArray[Any], kept: npt.NDArray[Any] | None) -> npt.NDArray[Any]:
         """Values of rows, and of what is carried, at their positions."""

@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.columns.buffers import batch_of
+from penstock.columns.buffers import build_batch
 from penstock.columns.equality import Flags, RowIndices
 from penstock.columns.hashing import Groups, key_hashes, take_rows
-from penstock.columns.ordinals import ordinals, sort_columns, valid_of
+from penstock.columns.ordinals import ordinals, sort_columns, valid_mask
 from penstock.columns.sums import sums
 from penstock.flow.operators.contract import Input, OneInputOperator, OperatorContext
 from penstock.flow.operators.deltas import Delta, finer_hashes, select_groups, whole_rows
@@ -195,7 +195,7 @@ class RankOperator(OneInputOperator):
         if not self.numbered:
             weights = now[1] - was[1]
             changed = np.flatnonzero(weights)
-            rows = batch_of(take_rows(pool.rows, changed).select(names).columns, self.schema, len(changed))
+            rows = build_batch(take_rows(pool.rows, changed).select(names).columns, self.schema, len(changed))
             change = Delta(rows, weights[changed], hashes[changed])
             return (change if self.retracts else change.cancel_out()).output()
         parts, signs = [], []
@@ -207,7 +207,7 @@ class RankOperator(OneInputOperator):
             signs.append(np.full(len(places), sign))
         places, numbers = (np.concatenate(each) for each in zip(*parts, strict=True))
         rows = take_rows(pool.rows, places).select(names)
-        whole = batch_of([*rows.columns, pa.array(numbers)], self.schema, len(places))
+        whole = build_batch([*rows.columns, pa.array(numbers)], self.schema, len(places))
         return Delta(whole, np.concatenate(signs), hashes[places]).cancel_out().output()
 
     # --- numbers ------------------------------------------------------------------------------------------------
@@ -299,7 +299,7 @@ def _ordinals(column: pa.Array) -> tuple[Weights, ...]:
     """Numbers that order the values of a column in some way; by their hashes where they have no order."""
     if pa.types.is_nested(column.type):
         return (key_hashes([column]).view(np.int64),)
-    valid = valid_of(column)
+    valid = valid_mask(column)
     return valid.astype(np.int64), np.where(valid, ordinals(column), 0)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.columns.buffers import batch_of
+from penstock.columns.buffers import build_batch
 from penstock.columns.equality import RowIndices
 from penstock.columns.hashing import Groups, Hashes, take_rows
 from penstock.columns.ordinals import sort_columns
@@ -78,7 +78,7 @@ class TemporalSortOperator(OneInputOperator):
         hashes = np.concatenate([hashes_of(batch), *(each.hashes for each in waiting)])
         if not len(hashes):
             return
-        owner = Groups.by_key(hashes[:1], batch_of([], self.inputs[0].key_schema, 1))
+        owner = Groups.by_key(hashes[:1], build_batch([], self.inputs[0].key_schema, 1))
         found, position = state.keyed(_PASSED).get(owner)
         last, arrived = (each.to_numpy(zero_copy_only=False)[0] if found[0] else None for each in position.columns)
         last, arrived = NEVER if last is None else int(last), int(arrived or 0)
@@ -92,7 +92,7 @@ class TemporalSortOperator(OneInputOperator):
             state.drop(each)
         given = self._given(every, hashes[0], state, clock)
         latest = max([last, *millis_of(given.column(self.time))[0][-1:].tolist()])
-        values = batch_of([pa.array([each]) for each in (latest, arrived + len(rows))], _POSITION, 1)
+        values = build_batch([pa.array([each]) for each in (latest, arrived + len(rows))], _POSITION, 1)
         state.keyed(_PASSED).put(owner, values, np.ones(1, np.bool_))
         context.count_late(int(np.count_nonzero(~kept)))
         context.emit(_added(given))
@@ -107,7 +107,7 @@ class TemporalSortOperator(OneInputOperator):
             for each in np.unique(parts).tolist():
                 part = take_rows(rows, live[parts == each])
                 hashes: Hashes = np.full(len(part), owner)
-                keys = batch_of([], self.inputs[0].key_schema, len(part))
+                keys = build_batch([], self.inputs[0].key_schema, len(part))
                 state.part(each).multiset(_WAITING).add(hashes, keys, part, np.ones(len(part), np.int64))
         given = take_rows(rows, np.flatnonzero(reached))
         by = [times[reached], *sort_columns(given, self.order), given.column(ARRIVAL).to_numpy()]

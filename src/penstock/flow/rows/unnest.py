@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from penstock.columns.equality import list_parts
 from penstock.columns.hashing import take_rows
-from penstock.columns.ordinals import valid_of
+from penstock.columns.ordinals import valid_mask
 from penstock.columns.sums import ranges
 from penstock.flow.rows.row_works import RowWork
 from penstock.plan.nodes import Unnest
@@ -58,7 +58,7 @@ class Unnester:
         parts = list_parts(column)
         assert parts is not None  # noqa: S101 - the binder took no other collection
         offsets, values = parts
-        sizes = np.where(valid_of(column), np.diff(offsets), 0)
+        sizes = np.where(valid_mask(column), np.diff(offsets), 0)
         places = ranges(offsets[:-1], sizes)
         rows = np.repeat(np.arange(len(sizes)), sizes)
         if self.counted:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from penstock.delivery import canonical
+from penstock.delivery import to_canonical_json
 from penstock.errors import CheckpointError
 from penstock.flow.state.compaction import join_neighbours
 from penstock.flow.state.kept_output import KeptOutput, content_changed
@@ -95,7 +95,7 @@ class Manifest:
         final = {"final": True} if self.final else {}
         about = {"identities": self.identities, "measures": self.measures}
         said = {name: each for name, each in about.items() if each}
-        data = canonical(
+        data = to_canonical_json(
             document | ({"times": times} if times else {}) | operator_times | kept | sinks | final | said
         ).encode()
         storage.write(name, [data])

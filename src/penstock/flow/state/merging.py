@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from penstock.columns.hashing import runs_of
+from penstock.columns.hashing import sort_into_runs
 from penstock.flow.state.segments import Segment, TableSpec
 
 
@@ -27,7 +27,7 @@ def merge_segments(segments: Sequence[Segment], spec: TableSpec, *, oldest: bool
 
 def sum_weights(whole: Segment) -> Segment:
     """The rows of a multiset with the sums of their weights, each once."""
-    order, begins = runs_of(whole.hashes, whole.second, whole.identity)
+    order, begins = sort_into_runs(whole.hashes, whole.second, whole.identity)
     weights = np.add.reduceat(whole.marks.to_numpy()[order], np.flatnonzero(begins))
     kept = np.flatnonzero(weights)
     return whole.with_marks(order[begins][kept], weights[kept])
@@ -35,7 +35,7 @@ def sum_weights(whole: Segment) -> Segment:
 
 def _newest(whole: Segment, oldest: bool, since: int) -> Segment:
     second = whole.second if whole.spec.has_second else None
-    order, begins = runs_of(whole.hashes, second, whole.identity)
+    order, begins = sort_into_runs(whole.hashes, second, whole.identity)
     kept = order[begins]
     if oldest:
         if whole.spec.timed:

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.columns.buffers import batch_of
+from penstock.columns.buffers import build_batch
 from penstock.columns.equality import Flags, RowIndices, same_rows
 from penstock.columns.hash_loops import search_within
 from penstock.columns.hashing import Groups, Hashes, take_rows
@@ -43,7 +43,7 @@ class OrderedState(Table):
             if len(which):
                 pieces.append((segment, which[same], rows[same]))
         if not pieces:
-            nothing = batch_of([pa.nulls(0, field.type) for field in self.spec.value], self.spec.value, 0)
+            nothing = build_batch([pa.nulls(0, field.type) for field in self.spec.value], self.spec.value, 0)
             return np.zeros(0, np.int64), np.zeros(0, np.int64), nothing
         index = np.concatenate([which for _, which, _ in pieces])
         places = np.concatenate([segment.second[rows] for segment, _, rows in pieces])
@@ -56,7 +56,7 @@ class OrderedState(Table):
             pa.concat_arrays([segment.values[at].take(pa.array(rows)) for segment, _, rows in pieces])
             for at in range(len(self.spec.value))
         ]
-        values = batch_of([each.take(pa.array(chosen)) for each in columns], self.spec.value, len(chosen))
+        values = build_batch([each.take(pa.array(chosen)) for each in columns], self.spec.value, len(chosen))
         return index[chosen], (places[chosen] ^ _SIGN).view(np.int64), values
 
     def put(self, groups: Groups, index: RowIndices, places: Places, values: pa.RecordBatch, present: Flags) -> None:

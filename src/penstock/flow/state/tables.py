@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.columns.buffers import batch_of
+from penstock.columns.buffers import build_batch
 from penstock.columns.equality import Flags, RowIndices, same_rows
-from penstock.columns.hash_loops import count_found
-from penstock.columns.hashing import Groups, Hashes, row_hashes, runs_of
+from penstock.columns.hash_loops import sum_found_weights
+from penstock.columns.hashing import Groups, Hashes, row_hashes, sort_into_runs
 from penstock.columns.index import HashIndex
 from penstock.columns.sums import ranges
 from penstock.flow.state.compaction import Merge, join_neighbours, merges, remove_merged, stale_rows
@@ -105,7 +105,7 @@ class Table:
         parts = stored if change is None else [change, *stored]
         if not parts:
             schema = self.spec.schema()
-            return Segment.from_rows(batch_of([pa.nulls(0, each.type) for each in schema], schema, 0), self.spec)
+            return Segment.from_rows(build_batch([pa.nulls(0, each.type) for each in schema], schema, 0), self.spec)
         return merge_segments(parts, self.spec, oldest=True, since=self._since)
 
     @property
@@ -195,12 +195,12 @@ class KeyedState(Table):
             self._write(partial(self._replaced, groups, values, present, self._asked))
 
     def _replaced(self, groups: Groups, values: pa.RecordBatch, present: Flags, asked: tuple[Hashes, Flags]) -> Segment:
-        self._stale += count_found(*asked, groups.hashes, np.where(present, 1, 2))
+        self._stale += sum_found_weights(*asked, groups.hashes, np.where(present, 1, 2))
         return self._changed([pa.array(groups.hashes), *groups.keys.columns, *values.columns], present)
 
     def put_keys(self, groups: Groups) -> None:
         """Note that these keys are there, in a table without values."""
-        self.put(groups, batch_of([], self.spec.value, len(groups)), np.ones(len(groups), np.bool_))
+        self.put(groups, build_batch([], self.spec.value, len(groups)), np.ones(len(groups), np.bool_))
 
     def _gathered(self, pieces: Sequence[tuple[Segment, RowIndices, RowIndices]], rows: int) -> pa.RecordBatch:
         """The values of the rows of these segments, each for one of ``rows`` groups."""
@@ -215,7 +215,7 @@ class KeyedState(Table):
             parts = [segment.values[at].take(pa.array(stored)) for segment, _, stored in pieces]
             column = pa.concat_arrays(parts) if parts else pa.nulls(0, field.type)
             columns.append(column.take(indices))
-        return batch_of(columns, self.spec.value, rows)
+        return build_batch(columns, self.spec.value, rows)
 
 
 class MultisetState(Table):
@@ -242,7 +242,7 @@ class MultisetState(Table):
                 asked.append(which)
                 pieces.append((segment, rows))
         if not pieces:
-            nothing = batch_of([pa.nulls(0, field.type) for field in self.spec.value], self.spec.value, 0)
+            nothing = build_batch([pa.nulls(0, field.type) for field in self.spec.value], self.spec.value, 0)
             return np.zeros(0, np.int64), nothing, np.zeros(0, np.int64)
         index = np.concatenate(asked)
         values = [
@@ -251,7 +251,7 @@ class MultisetState(Table):
         ]
         weights = np.concatenate([segment.marks.to_numpy()[rows] for segment, rows in pieces])
         second = np.concatenate([segment.second[rows] for segment, rows in pieces])
-        order, begins = runs_of(index.view(np.uint64), second, values)
+        order, begins = sort_into_runs(index.view(np.uint64), second, values)
         chosen = order[begins]
         if self.spec.timed:  # the first is the newest
             alive = np.concatenate([self._alive(segment, rows) for segment, rows in pieces])
@@ -261,7 +261,7 @@ class MultisetState(Table):
         kept = np.flatnonzero(weights)
         chosen = chosen[kept]
         found = [column.take(pa.array(chosen)) for column in values]
-        return index[chosen], batch_of(found, self.spec.value, len(chosen)), weights[kept]
+        return index[chosen], build_batch(found, self.spec.value, len(chosen)), weights[kept]
 
     def add(self, hashes: Hashes, keys: pa.RecordBatch, values: pa.RecordBatch, weights: npt.NDArray[np.int64]) -> None:
         """Add these rows with their weights; where the weights of a row add up to zero, it disappears.
@@ -283,11 +283,11 @@ class MultisetState(Table):
 
     def _with_stored(self, change: Segment) -> Segment:
         """The weights after a change of distinct rows."""
-        groups = Groups.by_key(change.hashes, batch_of(list(change.keys), self.spec.key, len(change)))
+        groups = Groups.by_key(change.hashes, build_batch(list(change.keys), self.spec.key, len(change)))
         index, values, stored = self.get(groups)
         both = [pa.concat_arrays(pair) for pair in zip(change.values, values.columns, strict=True)]
         second = np.concatenate([change.second, row_hashes(values, self.spec.stored(values.schema.names))])
-        order, begins = runs_of(np.concatenate([groups.index, index]).view(np.uint64), second, both)
+        order, begins = sort_into_runs(np.concatenate([groups.index, index]).view(np.uint64), second, both)
         changes = change.marks.to_numpy()
         sums = np.add.reduceat(np.concatenate([changes, stored])[order], np.flatnonzero(begins))
         firsts = order[begins]

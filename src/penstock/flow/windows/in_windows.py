@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.columns.buffers import batch_of
+from penstock.columns.buffers import build_batch
 from penstock.columns.equality import RowIndices
 from penstock.columns.hashing import key_hashes, take_rows
 from penstock.flow.kernels.moments.local import local_zone
@@ -121,7 +121,7 @@ class InWindowsOperator(Operator):
         """Take rows of an input into a window."""
         part, given = state.part(end), self.inputs[number]
         if self._joins:
-            keys = batch_of([rows.column(each) for each in given.keys], _numbered(given), len(rows))
+            keys = build_batch([rows.column(each) for each in given.keys], _numbered(given), len(rows))
             values = rows.select(given.value_schema.names)
             part.multiset(f"rows {number}").add(hashes_of(rows), keys, values, weights_of(rows))
             return
@@ -159,14 +159,14 @@ def _rows_of(whole: Segment, given: Input) -> pa.RecordBatch:
     columns |= dict(zip(given.value_schema.names, whole.values, strict=True))
     fields = [*given.schema, pa.field(WEIGHT, pa.int64()), pa.field(HASH, pa.uint64())]
     arrays = [*(columns[name] for name in given.schema.names), whole.marks, pa.array(whole.hashes)]
-    return batch_of(arrays, pa.schema(fields), len(whole))
+    return build_batch(arrays, pa.schema(fields), len(whole))
 
 
 def _weighted(whole: Segment, schema: pa.Schema) -> pa.RecordBatch:
     columns = dict(zip(whole.spec.key.names, whole.keys, strict=True))
     columns |= dict(zip(whole.spec.value.names, whole.values, strict=True))
     fields = [*schema, pa.field(WEIGHT, pa.int64(), nullable=False)]
-    return batch_of([*(columns[name] for name in schema.names), whole.marks], pa.schema(fields), len(whole))
+    return build_batch([*(columns[name] for name in schema.names), whole.marks], pa.schema(fields), len(whole))
 
 
 def _operator(node: InWindows, facts: JobFacts) -> Operator:

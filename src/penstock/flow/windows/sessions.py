@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from penstock.columns.buffers import batch_of
+from penstock.columns.buffers import build_batch
 from penstock.columns.equality import Flags, RowIndices
 from penstock.columns.hashing import Groups, key_hashes, take_rows
 from penstock.flow.kernels.moments.local import local_zone
@@ -321,7 +321,7 @@ class SessionOperator(OneInputOperator):
         """Rows of these columns, with those of their session."""
         for name, times in zip(self.schema.names[-3:], (starts, ends, self.zone.instants(ends - 1)), strict=True):
             columns[name] = pa.array(times * 1000).view(self.schema.field(name).type)
-        return batch_of([columns[name] for name in self.schema.names], self.schema, count)
+        return build_batch([columns[name] for name in self.schema.names], self.schema, count)
 
 
 SESSION_TABLE = NodeOperator(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from penstock.columns.buffers import batch_of
+from penstock.columns.buffers import build_batch
 from penstock.columns.equality import Flags, RowIndices
 from penstock.columns.hashing import Groups, take_rows
 from penstock.flow.kernels.moments.local import local_zone
@@ -217,7 +217,7 @@ class WindowAggregateOperator(Operator):
         else:
             columns[start] = self._moment(start, self.slices.start(window), count)
         columns |= {end: self._moment(end, window, count), time: self._moment(time, closing, count)}
-        return batch_of([columns[name] for name in self.schema.names], self.schema, count)
+        return build_batch([columns[name] for name in self.schema.names], self.schema, count)
 
     def _moment(self, name: str, millis: int, count: int) -> pa.Array:
         """A column of one time."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from penstock.columns.buffers import batch_of
+from penstock.columns.buffers import build_batch
 from penstock.columns.equality import Flags, RowIndices
 from penstock.columns.hashing import Groups
 from penstock.errors import Problem, RecordError, UnsupportedError
@@ -67,7 +67,7 @@ class WindowJoinOperator(Operator):
         lefts = np.concatenate([lefts, lone_left, np.full(len(lone_right), -1)])
         rights = np.concatenate([rights, np.full(len(lone_left), -1), lone_right])
         columns = [*_taken(left.rows, lefts), *_taken(right.rows, rights)]
-        rows = batch_of(columns, self.schema, len(lefts))
+        rows = build_batch(columns, self.schema, len(lefts))
         return Delta(rows, np.concatenate(weights), np.zeros(len(lefts), np.uint64)).output()
 
     def _matches(self, left: Delta, right: Delta) -> tuple[RowIndices, RowIndices]:
@@ -81,7 +81,7 @@ class WindowJoinOperator(Operator):
         every = np.arange(len(left)), np.arange(len(right))
         lefts, rights = pair_places(of[: len(left)], every[0], of[len(left) :], every[1], len(groups))
         columns = [*_taken(left.rows, lefts), *_taken(right.rows, rights)]
-        pairs = batch_of(columns, self.condition.schema, len(lefts))
+        pairs = build_batch(columns, self.condition.schema, len(lefts))
         met = _flags(self.condition, pairs)
         return lefts[met], rights[met]
 

@@ -9,17 +9,17 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.columns.buffers import Bytes, binary_parts, messages_of
+from penstock.columns.buffers import Bytes, binary_parts, slice_messages
 from penstock.columns.nested import NestedColumns, NestedInputs, Shape
 from penstock.errors import RecordError
 from penstock.exact.errors import FieldError, Malformed
 from penstock.formats.avro import read_kernel, write_kernel
 from penstock.formats.avro.normal_form import Normalizer
 from penstock.formats.avro.program import CONSTANT, NODE, STEP, VALUE, WIRE, WIRE_FIXED, B
-from penstock.formats.avro.read_compiler import reading
+from penstock.formats.avro.read_compiler import compile_reading
 from penstock.formats.avro.read_reasons import READ_REASONS, REPEATS
 from penstock.formats.avro.schema import Record, Schema
-from penstock.formats.avro.write_compiler import writing
+from penstock.formats.avro.write_compiler import compile_writing
 from penstock.formats.shared.codec import Picklable
 from penstock.loops.program import Program
 from penstock.loops.record_status import EXACT, READ
@@ -83,7 +83,7 @@ class DatumReader(Picklable):
     @cached_property
     def program(self) -> Program:
         """The compiled pair of schemas."""
-        return reading(self.writer, self.reader, self._shape)
+        return compile_reading(self.writer, self.reader, self._shape)
 
     @cached_property
     def _normalizer(self) -> Normalizer:
@@ -126,7 +126,7 @@ class DatumReader(Picklable):
         return Read(columns.batch(text), status, reasons)
 
     def refusal(self, read: Read, index: int) -> ValueError:
-        """The error of the refused record ``index``, as :func:`penstock.exact.merge.completed` expects it."""
+        """The error of the refused record ``index``, as :func:`penstock.exact.merge.merge_exact_rows` expects it."""
         reason, step = read.reasons[index].tolist()
         path, text = self.program.paths[step], READ_REASONS[reason]
         return FieldError(path, text) if path else Malformed(text)
@@ -152,7 +152,7 @@ class DatumWriter(Picklable):
     @cached_property
     def program(self) -> Program:
         """The compiled schema."""
-        return writing(self.schema, self._shape, self.prefix)
+        return compile_writing(self.schema, self._shape, self.prefix)
 
     def write(self, rows: pa.RecordBatch) -> tuple[Bytes, npt.NDArray[np.int64]]:
         """The data of all rows, one after the other, and their n + 1 offsets. The buffer may be longer than the data.
@@ -175,4 +175,4 @@ class DatumWriter(Picklable):
 
     def messages(self, rows: pa.RecordBatch) -> pa.BinaryArray:
         """One message per row. Raises RecordError for a row that the schema cannot hold, with its index."""
-        return messages_of(*self.write(rows), self.format)
+        return slice_messages(*self.write(rows), self.format)

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.columns.buffers import validity
-from penstock.exact.merge import completed
+from penstock.exact.merge import merge_exact_rows
 from penstock.formats.avro.datum import DatumReader, Spans
 from penstock.formats.avro.derived_schema import derive_schema
 from penstock.formats.avro.json_encoding import JsonEncoding
@@ -51,4 +51,4 @@ class AvroDecoder(TableCodec[AvroOptions]):
         def refuse(index: int) -> list[dict[str, Any]]:
             raise refusals.get(index) or self._reader.refusal(read, index)
 
-        return completed(read.rows, read.status, refuse)
+        return merge_exact_rows(read.rows, read.status, refuse)

@@ -42,7 +42,7 @@ def derive_schema(row: RowType, legacy: bool = True) -> Record:
     Raises SchemaError with every column whose type or name Avro cannot express.
     """
     derivation = _Derivation()
-    found = derivation.record(row, RECORD_NAME, legacy, "")
+    found = derivation.derive_record(row, RECORD_NAME, legacy, "")
     if derivation.problems:
         raise SchemaError(tuple(derivation.problems))
     return found
@@ -67,14 +67,14 @@ class _Derivation:
     def _refuse(self, reason: str, path: str, hint: str = "") -> None:
         self.problems.append(Problem(reason, path, hint=hint))
 
-    def record(self, row: RowType, name: str, legacy: bool, path: str) -> Record:
+    def derive_record(self, row: RowType, name: str, legacy: bool, path: str) -> Record:
         """The record of a row, under a full name."""
         fields = []
         for each in row.fields:
             inner = field_path(path, each.name)
             if not _is_name(each.name):
                 self._refuse("an Avro name consists of letters, digits and '_', and does not start with a digit", inner)
-            schema = self._schema(each.type, f"{name}_{each.name}", legacy, inner)
+            schema = self._derive_nullable(each.type, f"{name}_{each.name}", legacy, inner)
             fields.append(RecordField(each.name, schema, "null" if each.type.nullable else None))
         found = Record(name, tuple(fields))
         if self._records.setdefault(name, found) != found:
@@ -82,7 +82,7 @@ class _Derivation:
             self._refuse(reason, path, "rename one of the columns from which the name is made")
         return found
 
-    def _schema(self, data_type: DataType, name: str, legacy: bool, path: str) -> Schema:
+    def _derive_nullable(self, data_type: DataType, name: str, legacy: bool, path: str) -> Schema:
         found = self._derive_type(data_type, name, legacy, path)
         return Union((Primitive("null"), found)) if data_type.nullable else found
 
@@ -101,18 +101,18 @@ class _Derivation:
                     self._refuse(f"avro supports TIME with a precision of 0 to 3, not {precision}", path)
                 return Primitive("int", "time-millis")
             case TimestampType():
-                return self._timestamp(data_type, legacy, path)
+                return self._derive_timestamp(data_type, legacy, path)
             case ArrayType(element=element):
-                return Array(self._schema(element, name, True, path))
+                return Array(self._derive_nullable(element, name, True, path))
             case MapType(key=key, value=value):
                 if not isinstance(key, StringType):
                     self._refuse("keys of Avro maps are strings; use STRING, VARCHAR or CHAR", path)
-                return Map(self._schema(value, name, True, path))
+                return Map(self._derive_nullable(value, name, True, path))
             case RowType():
-                return self.record(data_type, name, legacy, path)
+                return self.derive_record(data_type, name, legacy, path)
         raise TypeError(f"no Avro type for {data_type}")
 
-    def _timestamp(self, data_type: TimestampType, legacy: bool, path: str) -> Schema:
+    def _derive_timestamp(self, data_type: TimestampType, legacy: bool, path: str) -> Schema:
         if legacy and (data_type.local_zone or data_type.precision > 3):
             reason = f"the legacy mapping of timestamps has no {data_type.with_nullability(True)}"
             self._refuse(reason, path, "set timestamp_mapping.legacy to false, or use TIMESTAMP(3)")

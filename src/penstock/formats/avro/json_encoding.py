@@ -1,6 +1,6 @@
 """Avro's JSON encoding to the binary one and back, one message at a time in Python.
 
-The rules are those of Java's ``JsonDecoder`` and ``JsonEncoder``; see :mod:`penstock.formats.avro.json_values`.
+The rules come from Java's ``JsonDecoder`` and ``JsonEncoder``; see :mod:`penstock.formats.avro.json_values`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from penstock.columns.buffers import Bytes
 from penstock.exact.errors import FieldError, Malformed
-from penstock.exact.numbers import double_text, float_text
+from penstock.exact.numbers import format_double, format_float
 from penstock.formats.avro.datum import Spans
 from penstock.formats.avro.json_values import encode_value, label
 from penstock.formats.avro.schema import Array, Enum, Fixed, Map, Primitive, Record, Schema, Union
@@ -90,15 +90,17 @@ class _Writer:
                 pairs = [f"{quote_in_bytes(field.name)}:{self.text(field.type)}" for field in fields]
                 return "{" + ",".join(pairs) + "}"
             case Union(branches=branches):
-                branch = branches[self._number()]
+                branch = branches[self._read_number()]
                 text = self.text(branch)
                 return text if branch == Primitive("null") else f"{{{quote_in_bytes(label(branch))}:{text}}}"
             case Array(items=items):
-                return "[" + ",".join(self.text(items) for _ in self._items()) + "]"
+                return "[" + ",".join(self.text(items) for _ in self._iter_items()) + "]"
             case Map(values=values):
-                return "{" + ",".join(f"{self._primitive('string')}:{self.text(values)}" for _ in self._items()) + "}"
+                return (
+                    "{" + ",".join(f"{self._primitive('string')}:{self.text(values)}" for _ in self._iter_items()) + "}"
+                )
             case Enum(symbols=symbols):
-                return quote_in_bytes(symbols[self._number()])
+                return quote_in_bytes(symbols[self._read_number()])
             case Fixed(size=size):
                 return quote_in_bytes(self._take(size).decode("latin-1"))
 
@@ -109,19 +111,19 @@ class _Writer:
             case "boolean":
                 return "true" if self._take(1) != b"\0" else "false"
             case "int" | "long":
-                return str(self._number())
+                return str(self._read_number())
             case "float" | "double":
                 real: float
                 (real,) = struct.unpack("<f" if name == "float" else "<d", self._take(4 if name == "float" else 8))
-                text = float_text(real) if name == "float" else double_text(real)
+                text = format_float(real) if name == "float" else format_double(real)
                 return text if math.isfinite(real) else f'"{text}"'
-        return quote_in_bytes(self._take(self._number()).decode("utf-8" if name == "string" else "latin-1"))
+        return quote_in_bytes(self._take(self._read_number()).decode("utf-8" if name == "string" else "latin-1"))
 
     def _take(self, size: int) -> bytes:
         self.at += size
         return self.data[self.at - size : self.at]
 
-    def _number(self) -> int:
+    def _read_number(self) -> int:
         value = shift = 0
         while True:
             byte = self.data[self.at]
@@ -131,8 +133,8 @@ class _Writer:
             if byte < 128:
                 return value >> 1 ^ -(value & 1)
 
-    def _items(self) -> Iterator[None]:
+    def _iter_items(self) -> Iterator[None]:
         """Yields once for each item of the array or map that starts here."""
-        while count := self._number():
+        while count := self._read_number():
             for _ in range(count):
                 yield

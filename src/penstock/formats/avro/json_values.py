@@ -1,6 +1,6 @@
 """JSON values, of messages and of a schema's defaults, in Avro's binary encoding.
 
-The rules for messages are those of Java's ``JsonDecoder``. A value of a union is null or an object with one field,
+The rules for messages come from Java's ``JsonDecoder``. A value of a union is null or an object with one field,
 which is named after the value's type. Bytes are a string of the characters 0 to 255. A fraction is cut off where a
 whole number is expected. Every field must be present. NaN and the infinities are strings.
 """
@@ -53,7 +53,7 @@ def encode_value(schema: Schema, value: Any, path: str, out: bytearray, *, is_de
     """Append the encoding of a JSON value. Raises FieldError."""
     match schema:
         case Primitive(type=name):
-            out += _primitive(name, value, path, is_default)
+            out += _encode_primitive(name, value, path, is_default)
         case Record(fields=fields):
             _check(value, dict, path, "an object for a record")
             for field in fields:
@@ -71,36 +71,36 @@ def encode_value(schema: Schema, value: Any, path: str, out: bytearray, *, is_de
                 raise FieldError(path, f"expected null or an object with one field, named after a type of ({known})")
             ((given, inner_value),) = pairs.items()
             index = labels.index(given)
-            out += _varint(index)
+            out += _encode_varint(index)
             encode_value(branches[index], inner_value, path, out)
         case Array(items=items):
             _check(value, list, path, "an array")
-            out += _varint(len(value)) if value else b""
+            out += _encode_varint(len(value)) if value else b""
             for each in value:
                 encode_value(items, each, path, out, is_default=is_default)
             out.append(0)
         case Map(values=values):
             _check(value, dict, path, "an object for a map")
-            out += _varint(len(value)) if value else b""
+            out += _encode_varint(len(value)) if value else b""
             for key, each in value.items():
-                out += _primitive("string", key, path, is_default)
+                out += _encode_primitive("string", key, path, is_default)
                 encode_value(values, each, path, out, is_default=is_default)
             out.append(0)
         case Enum(symbols=symbols):
             if type(value) is not str or value not in symbols:
                 raise FieldError(path, f"expected a symbol of the enum, not {_describe_value(value)}")
-            out += _varint(symbols.index(value))
+            out += _encode_varint(symbols.index(value))
         case Fixed(size=size):
             if type(value) is not str or len(value) != size:
                 raise FieldError(path, f"expected a string of {size} characters, not {_describe_value(value)}")
-            out += _latin(value, path, is_default)
+            out += _encode_latin(value, path, is_default)
 
 
 def _put_first_that_fits(branches: tuple[Schema, ...], value: Any, path: str, out: bytearray) -> None:
     start = len(out)
     for index, each in enumerate(branches):
         try:
-            out += _varint(index)
+            out += _encode_varint(index)
             encode_value(each, value, path, out, is_default=True)
         except FieldError:
             del out[start:]
@@ -109,7 +109,7 @@ def _put_first_that_fits(branches: tuple[Schema, ...], value: Any, path: str, ou
     raise FieldError(path, "the value fits no type of the union")
 
 
-def _varint(number: int) -> bytes:
+def _encode_varint(number: int) -> bytes:
     """A number as ``int`` and ``long`` are written: zigzag, seven bits a byte."""
     rest = number << 1 if number >= 0 else ~number << 1 | 1
     out = bytearray()
@@ -132,7 +132,7 @@ def _describe_value(value: Any) -> str:
     return json.dumps(value)[:40]
 
 
-def _latin(text: str, path: str, is_default: bool) -> bytes:
+def _encode_latin(text: str, path: str, is_default: bool) -> bytes:
     """The characters as bytes; Java writes others as ``?``, but refuses them in a default."""
     try:
         return text.encode("latin-1", "strict" if is_default else "replace")
@@ -140,7 +140,7 @@ def _latin(text: str, path: str, is_default: bool) -> bytes:
         raise FieldError(path, f"expected characters up to U+00FF, not {_describe_value(text)}") from error
 
 
-def _primitive(name: str, value: Any, path: str, is_default: bool) -> bytes:
+def _encode_primitive(name: str, value: Any, path: str, is_default: bool) -> bytes:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     match name, value:
         case "null", None:
@@ -148,24 +148,24 @@ def _primitive(name: str, value: Any, path: str, is_default: bool) -> bytes:
         case "boolean", bool():
             return bytes([value])
         case "bytes", str():
-            return _varint(len(value)) + _latin(value, path, is_default)
+            return _encode_varint(len(value)) + _encode_latin(value, path, is_default)
         case "string", str():
             try:
                 encoded = value.encode()
             except UnicodeEncodeError as error:
                 raise FieldError(path, "the string has half of a surrogate pair") from error
-            return _varint(len(encoded)) + encoded
+            return _encode_varint(len(encoded)) + encoded
         case "float" | "double", _ if is_number:
-            return _real(name, value)
+            return _encode_real(name, value)
         case "float" | "double", "NaN" | "Infinity" | "-Infinity" if not is_default:
-            return _real(name, _NON_FINITE[value])
+            return _encode_real(name, _NON_FINITE[value])
         case "int" | "long", _ if is_number and (isinstance(value, int) or (math.isfinite(value) and not is_default)):
             if -_LIMITS[name] <= int(value) < _LIMITS[name]:
-                return _varint(int(value))
+                return _encode_varint(int(value))
     raise FieldError(path, f"expected {name}, not {_describe_value(value)}")
 
 
-def _real(name: str, value: float) -> bytes:
+def _encode_real(name: str, value: float) -> bytes:
     """A number as a float or double, infinite if it is too large."""
     form = "<f" if name == "float" else "<d"
     try:

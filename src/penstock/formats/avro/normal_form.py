@@ -23,7 +23,7 @@ class Normalizer:
 
     @cached_property
     def _fastavro_schema(self) -> Any:
-        return fastavro.parse_schema(_document(self.schema, count()))
+        return fastavro.parse_schema(_build_document(self.schema, count()))
 
     def normal(self, data: bytes) -> bytes:
         """The same data with each key of a map once and with its last value, as in Flink. Raises Malformed."""
@@ -36,16 +36,16 @@ class Normalizer:
         return out.getvalue()
 
 
-def _document(schema: Schema, names: Iterator[int]) -> Any:
+def _build_document(schema: Schema, names: Iterator[int]) -> Any:
     """A schema with the same encoding, without logical types, so that values keep all their bits. Each type of a union
     is a record with one field, so that it has a name. ``names`` number the named types."""
     match schema:
         case Primitive(type=name):
             return name
         case Array(items=items):
-            return {"type": "array", "items": _document(items, names)}
+            return {"type": "array", "items": _build_document(items, names)}
         case Map(values=values):
-            return {"type": "map", "values": _document(values, names)}
+            return {"type": "map", "values": _build_document(values, names)}
         case Union(branches=branches):
             null = Primitive("null")
             return ["null" if each == null else _record([("value", each)], names) for each in branches]
@@ -58,5 +58,5 @@ def _document(schema: Schema, names: Iterator[int]) -> Any:
 
 
 def _record(fields: Iterable[tuple[str, Schema]], names: Iterator[int]) -> Any:
-    parts = [{"name": name, "type": _document(inner, names)} for name, inner in fields]
+    parts = [{"name": name, "type": _build_document(inner, names)} for name, inner in fields]
     return {"type": "record", "name": f"n{next(names)}", "fields": parts}

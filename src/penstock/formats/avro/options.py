@@ -19,7 +19,7 @@ class Encoding(enum.Enum):
     JSON = "json"
 
 
-def schema_of_a_record(options: Any) -> Iterator[Problem]:
+def check_record_schema(options: Any) -> Iterator[Problem]:
     """The problems of the option ``schema`` in a format of the Avro family."""
     if options.schema is None:
         return
@@ -64,4 +64,4 @@ class AvroOptions(OptionSet):
         "reading and get their default when writing. Not in Flink, where only avro-confluent has it.",
     )
 
-    rules: ClassVar[tuple[Rule, ...]] = (schema_of_a_record,)
+    rules: ClassVar[tuple[Rule, ...]] = (check_record_schema,)

@@ -30,7 +30,7 @@ from penstock.formats.avro.schema import (
 )
 from penstock.loops import type_roots
 from penstock.loops.program import Program, ProgramBuilder
-from penstock.loops.type_roots import root_of
+from penstock.loops.type_roots import describe_root
 from penstock.types import DataType
 
 _WIRES = {
@@ -56,7 +56,7 @@ _WHOLE = {
     "int": (type_roots.TINYINT, type_roots.SMALLINT, type_roots.INT, type_roots.BIGINT),
     "long": (type_roots.BIGINT,),
 }
-#: From the unit of a timestamp, milliseconds where none is given, to that of the columns.
+#: From the unit of a timestamp, milliseconds where none is given, to the unit of the columns.
 _TO_MICROS = {
     "": (p.SCALE_UP, 1000),
     "millis": (p.SCALE_UP, 1000),
@@ -73,7 +73,7 @@ class _Unfit(Exception):
         self.path, self.reason = path, reason
 
 
-def reading(writer: Schema, reader: Record, shape: Shape) -> Program:
+def compile_reading(writer: Schema, reader: Record, shape: Shape) -> Program:
     """The program that reads data of ``writer`` into the columns of ``shape``, with ``reader`` as the reader's schema.
 
     Fields of ``reader`` are paired with columns by name. Its defaults replace fields that ``writer`` lacks. Raises
@@ -88,7 +88,7 @@ def reading(writer: Schema, reader: Record, shape: Shape) -> Program:
     return compiler.program()
 
 
-def least_size(schema: Schema) -> int:
+def find_least_size(schema: Schema) -> int:
     """The fewest bytes that a value takes."""
     match schema:
         case Primitive(type=name):
@@ -96,9 +96,9 @@ def least_size(schema: Schema) -> int:
         case Fixed(size=size):
             return size
         case Union(branches=branches):
-            return 1 + min(map(least_size, branches))
+            return 1 + min(map(find_least_size, branches))
         case Record(fields=fields):
-            return sum(least_size(field.type) for field in fields)
+            return sum(find_least_size(field.type) for field in fields)
     return 1
 
 
@@ -132,11 +132,11 @@ class _AvroReadCompiler(ProgramBuilder[p.AvroStep]):
         if len(self.steps) > p.MOST_STEPS:
             raise _TooLong(path, f"the schema is longer than {p.MOST_STEPS} values")
         if isinstance(writer, Union):
-            self._union(writer, reader, node, path)
+            self._compile_union(writer, reader, node, path)
         else:
-            self._read_value(writer, self._branch(writer, reader, path), node, path, p.SKIP)
+            self._read_value(writer, self._find_branch(writer, reader, path), node, path, p.SKIP)
 
-    def _branch(self, writer: Schema, reader: Schema | None, path: str) -> Schema | None:
+    def _find_branch(self, writer: Schema, reader: Schema | None, path: str) -> Schema | None:
         """The branch of the reader's union that fits the value; the reader's schema itself if it is not a union."""
         if not isinstance(reader, Union):
             return reader
@@ -150,11 +150,15 @@ class _AvroReadCompiler(ProgramBuilder[p.AvroStep]):
             raise _Unfit(path, f"the data has {describe_type(writer)}, which cannot be read as {wanted}")
         return found
 
-    def _union(self, writer: Union, reader: Schema | None, node: int, path: str) -> None:
+    def _compile_union(self, writer: Union, reader: Schema | None, node: int, path: str) -> None:
         others = [each for each in writer.branches if each != Primitive("null")]
         if len(writer.branches) == 2 and len(others) == 1 and _takes_null(reader):
             self._read_value(
-                others[0], self._branch(others[0], reader, path), node, path, writer.branches.index(Primitive("null"))
+                others[0],
+                self._find_branch(others[0], reader, path),
+                node,
+                path,
+                writer.branches.index(Primitive("null")),
             )
             return
         start = self.look_up([0] * len(writer.branches))
@@ -187,7 +191,7 @@ class _AvroReadCompiler(ProgramBuilder[p.AvroStep]):
                         raise _Unfit(path, "the data has null, and the column is NOT NULL")
                     self.add(path, p.AvroStep(p.PAD, node))
             case Record():
-                self._record(writer, reader, node, path, null_at)
+                self._compile_record(writer, reader, node, path, null_at)
             case Array(items=item) | Map(values=item):
                 root = type_roots.MAP if isinstance(writer, Map) else type_roots.ARRAY
                 if node >= 0 and (type(reader) is not type(writer) or self._kind(node) != root):
@@ -195,9 +199,9 @@ class _AvroReadCompiler(ProgramBuilder[p.AvroStep]):
                 inner = (
                     reader.items if isinstance(reader, Array) else reader.values if isinstance(reader, Map) else None
                 )
-                self._list(item, inner, node, path, null_at, is_map=isinstance(writer, Map))
+                self._compile_list(item, inner, node, path, null_at, is_map=isinstance(writer, Map))
             case _:
-                self._value(writer, reader, node, path, null_at)
+                self._compile_value(writer, reader, node, path, null_at)
 
     def _kind(self, node: int) -> int:
         return self.shape.nodes[node].root
@@ -211,7 +215,9 @@ class _AvroReadCompiler(ProgramBuilder[p.AvroStep]):
         )
         return _Unfit(path, f"the data has {written}{read} which does not fit a column of type {column}")
 
-    def _list(self, item: Schema, reader: Schema | None, node: int, path: str, null_at: int, *, is_map: bool) -> None:
+    def _compile_list(
+        self, item: Schema, reader: Schema | None, node: int, path: str, null_at: int, *, is_map: bool
+    ) -> None:
         self.depth += 1
         if self.depth > p.DEEPEST:
             raise _Unfit(path, f"arrays and maps are nested deeper than {p.DEEPEST} levels")
@@ -224,10 +230,10 @@ class _AvroReadCompiler(ProgramBuilder[p.AvroStep]):
             value = self.shape.nodes[node].children[-1]
         self.read(item, reader, value, path)
         self.point(begin)
-        self.add(path, p.AvroStep(p.BLOCK, node, a=least_size(item) + is_map, b=int(is_map), next=begin + 1))
+        self.add(path, p.AvroStep(p.BLOCK, node, a=find_least_size(item) + is_map, b=int(is_map), next=begin + 1))
         self.depth -= 1
 
-    def _record(self, writer: Record, reader: Schema | None, node: int, path: str, null_at: int) -> None:
+    def _compile_record(self, writer: Record, reader: Schema | None, node: int, path: str, null_at: int) -> None:
         begin = self.add(path, p.AvroStep(p.STRUCT, node, null_at=null_at)) if node >= 0 or null_at >= 0 else None
         if node < 0:
             for each in writer.fields:
@@ -235,13 +241,13 @@ class _AvroReadCompiler(ProgramBuilder[p.AvroStep]):
         else:
             if not isinstance(reader, Record) or self._kind(node) != type_roots.ROW:
                 raise self._unfit(writer, reader, node, path)
-            self._fields(writer, reader, node, path)
+            self._compile_fields(writer, reader, node, path)
         if begin is not None:
             self.point(begin)
 
-    def _fields(self, writer: Record, reader: Record, node: int, path: str) -> None:
+    def _compile_fields(self, writer: Record, reader: Record, node: int, path: str) -> None:
         children = {self.shape.nodes[child].name: child for child in self.shape.nodes[node].children}
-        sources = dict(_pairs(writer, reader))
+        sources = dict(_pair_fields(writer, reader))
         targets = {source: field for field, source in sources.items()}
         for each in writer.fields:
             target = targets.get(each.name)
@@ -251,7 +257,7 @@ class _AvroReadCompiler(ProgramBuilder[p.AvroStep]):
         known = {field.name for field in reader.fields}
         for each in reader.fields:
             if each.name in children and each.name not in sources:
-                self._default(each, children[each.name], field_path(path, each.name))
+                self._compile_default(each, children[each.name], field_path(path, each.name))
         for name, child in children.items():
             if name not in known:
                 if not self.shape.nodes[child].type.nullable:
@@ -260,7 +266,7 @@ class _AvroReadCompiler(ProgramBuilder[p.AvroStep]):
                     )
                 self.add(field_path(path, name), p.AvroStep(p.PAD, child))
 
-    def _default(self, field: RecordField, node: int, path: str) -> None:
+    def _compile_default(self, field: RecordField, node: int, path: str) -> None:
         if field.default is None:
             raise _Unfit(path, "the data has no such field, and the field has no default")
         if field.default == "null" and _takes_null(field.type):
@@ -274,28 +280,28 @@ class _AvroReadCompiler(ProgramBuilder[p.AvroStep]):
         self.read(field.type, field.type, node, path)
         self.add(path, p.AvroStep(p.RESTORE))
 
-    def _value(self, writer: Schema, reader: Schema | None, node: int, path: str, null_at: int) -> None:
+    def _compile_value(self, writer: Schema, reader: Schema | None, node: int, path: str, null_at: int) -> None:
         a = b = 0
         match writer:
             case Fixed(size=b):
                 wire = p.WIRE_FIXED
             case Enum(symbols=symbols):
                 wire, a = p.WIRE_ENUM, len(symbols)
-                b = self.look_up(self._symbols(writer, reader)) if node >= 0 else 0
+                b = self.look_up(self._place_symbols(writer, reader)) if node >= 0 else 0
             case Primitive(type=name):
                 wire = _WIRES[name]
             case _:
                 raise TypeError(f"not a single value: {writer}")
         convert = p.KEEP
         if node >= 0:
-            found = None if reader is None else self._conversion(writer, reader, self.shape.nodes[node].type)
+            found = None if reader is None else self._find_conversion(writer, reader, self.shape.nodes[node].type)
             if found is None:
                 raise self._unfit(writer, reader, node, path)
             convert, argument = found
             a = a or argument
         self.add(path, p.AvroStep(p.VALUE, node, wire=wire, convert=convert, a=a, b=b, null_at=null_at))
 
-    def _symbols(self, writer: Enum, reader: Schema | None) -> Iterator[int]:
+    def _place_symbols(self, writer: Enum, reader: Schema | None) -> Iterator[int]:
         """The position of each of the writer's symbols in the constants, and its size; -1 if messages with the symbol
         are refused."""
         known = reader.symbols if isinstance(reader, Enum) else writer.symbols
@@ -307,9 +313,9 @@ class _AvroReadCompiler(ProgramBuilder[p.AvroStep]):
             else:
                 yield from (self.keep(found.encode()), len(found.encode()))
 
-    def _conversion(self, writer: Schema, reader: Schema, data_type: DataType) -> tuple[int, int] | None:
+    def _find_conversion(self, writer: Schema, reader: Schema, data_type: DataType) -> tuple[int, int] | None:
         """The conversion from the value to the column's, with its argument; None if there is none."""
-        code, precision, scale = root_of(data_type)
+        code, precision, scale = describe_root(data_type)
         written, read = type_name(writer), type_name(reader)
         if read != written and not _promotes(writer, reader):
             return None
@@ -327,10 +333,10 @@ class _AvroReadCompiler(ProgramBuilder[p.AvroStep]):
         if code == type_roots.BYTES:
             return (p.RAW, 0) if written in ("string", "bytes", "fixed") else None
         if code == type_roots.DECIMAL:
-            fits = logical != "decimal" or _scale(writer, reader) == scale
+            fits = logical != "decimal" or _find_scale(writer, reader) == scale
             return (p.TO_DECIMAL, precision) if written in ("bytes", "fixed") and fits else None
         if code in (type_roots.FLOAT, type_roots.DOUBLE):
-            return _floating(written, read, code)
+            return _find_floating(written, read, code)
         if written not in ("int", "long"):
             return None
         if code == type_roots.DATE:
@@ -343,7 +349,7 @@ class _AvroReadCompiler(ProgramBuilder[p.AvroStep]):
         return (p.KEEP, 0) if code in _WHOLE[written] and _fits(read, code) else None
 
 
-def _floating(written: str, read: str, code: int) -> tuple[int, int] | None:
+def _find_floating(written: str, read: str, code: int) -> tuple[int, int] | None:
     if written not in ("int", "long", "float", "double") or (code == type_roots.FLOAT and written == "double"):
         return None
     if written in ("float", "double"):
@@ -355,7 +361,7 @@ def _fits(read: str, code: int) -> bool:
     return read == "int" or (read == "long" and code == type_roots.BIGINT)
 
 
-def _scale(writer: Schema, reader: Schema) -> int:
+def _find_scale(writer: Schema, reader: Schema) -> int:
     """The scale of a decimal; the writer's schema wins if it has one."""
     for each in (writer, reader):
         if isinstance(each, Primitive | Fixed) and each.logical == "decimal":
@@ -363,7 +369,7 @@ def _scale(writer: Schema, reader: Schema) -> int:
     return 0
 
 
-def _pairs(writer: Record, reader: Record) -> Iterator[tuple[str, str]]:
+def _pair_fields(writer: Record, reader: Record) -> Iterator[tuple[str, str]]:
     """The names of the reader's fields, each with the name or alias under which the writer has it."""
     names = [field.name for field in writer.fields]
     taken = {field.name for field in reader.fields}

@@ -103,11 +103,11 @@ def parse(text: str, references: Sequence[str] = ()) -> Schema:
     """
     named: dict[str, Schema] = {}
     for each in references:
-        _Parser(named, set()).schema(_document(each), "", "")
-    return _Parser(named, set()).schema(_document(text), "", "")
+        _Parser(named, set()).parse(_parse_document(each), "", "")
+    return _Parser(named, set()).parse(_parse_document(text), "", "")
 
 
-def _document(text: str) -> Any:
+def _parse_document(text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -123,34 +123,34 @@ class _Parser:
     named: dict[str, Schema]
     open: set[str]
 
-    def schema(self, node: Any, space: str, path: str) -> Schema:
+    def parse(self, node: Any, space: str, path: str) -> Schema:
         """The schema that a part of the document describes; ``space`` is the namespace around it."""
         if isinstance(node, str):
-            return self._by_name(node, space, path)
+            return self._find_by_name(node, space, path)
         if isinstance(node, list):
-            return self._union(node, space, path)
+            return self._parse_union(node, space, path)
         if not isinstance(node, dict):
             raise _error(f"expected a name, an object or an array, not {json.dumps(node)}", path)
         given = node.get("type")
         if isinstance(given, dict | list):
-            return self.schema(given, space, path)
+            return self.parse(given, space, path)
         match given:
             case "record" | "error":
-                return self._record(node, space, path)
+                return self._parse_record(node, space, path)
             case "enum":
-                return self._enum(node, space, path)
+                return self._parse_enum(node, space, path)
             case "fixed":
                 return self._parse_fixed(node, space, path)
             case "array":
-                return Array(self.schema(self._part(node, "items", path), space, path))
+                return Array(self.parse(self._take_part(node, "items", path), space, path))
             case "map":
-                return Map(self.schema(self._part(node, "values", path), space, path))
+                return Map(self.parse(self._take_part(node, "values", path), space, path))
             case str():
-                found = self._by_name(given, space, path)
-                return _with_logical(found, node) if isinstance(found, Primitive) else found
+                found = self._find_by_name(given, space, path)
+                return _add_logical_type(found, node) if isinstance(found, Primitive) else found
         raise _error("a schema needs a 'type'", path)
 
-    def _by_name(self, name: str, space: str, path: str) -> Schema:
+    def _find_by_name(self, name: str, space: str, path: str) -> Schema:
         if name in _PRIMITIVES:
             return Primitive(name)
         full = name if "." in name or not space else f"{space}.{name}"
@@ -161,13 +161,13 @@ class _Parser:
             raise _error(f"the type '{full}' is used, but not defined before", path)
         return found
 
-    def _part(self, node: dict[str, Any], key: str, path: str) -> Any:
+    def _take_part(self, node: dict[str, Any], key: str, path: str) -> Any:
         if key not in node:
             raise _error(f"{node['type']} needs '{key}'", path)
         return node[key]
 
-    def _union(self, node: list[Any], space: str, path: str) -> Schema:
-        branches = tuple(self.schema(each, space, path) for each in node)
+    def _parse_union(self, node: list[Any], space: str, path: str) -> Schema:
+        branches = tuple(self.parse(each, space, path) for each in node)
         if not branches or any(isinstance(each, Union) for each in branches):
             raise _error("a union must have at least one type and must not contain a union", path)
         types = [getattr(each, "name", None) or type_name(each) for each in branches]
@@ -175,7 +175,7 @@ class _Parser:
             raise _error(f"a union must not have a type twice: {', '.join(types)}", path)
         return Union(branches)
 
-    def _define(self, node: dict[str, Any], space: str, path: str) -> tuple[str, str, tuple[str, ...]]:
+    def _parse_names(self, node: dict[str, Any], space: str, path: str) -> tuple[str, str, tuple[str, ...]]:
         """Full name, namespace and full aliases of a named type."""
         name = node.get("name")
         if not isinstance(name, str) or not name:
@@ -184,16 +184,18 @@ class _Parser:
         full = name if "." in name or not space else f"{space}.{name}"
         if full in self.named or full in self.open:
             raise _error(f"'{full}' is defined twice", path)
-        aliases = tuple(each if "." in each or not space else f"{space}.{each}" for each in _texts(node, "aliases"))
+        aliases = tuple(
+            each if "." in each or not space else f"{space}.{each}" for each in _read_texts(node, "aliases")
+        )
         return full, space, aliases
 
-    def _record(self, node: dict[str, Any], space: str, path: str) -> Record:
-        name, space, aliases = self._define(node, space, path)
-        given = self._part(node, "fields", path)
+    def _parse_record(self, node: dict[str, Any], space: str, path: str) -> Record:
+        name, space, aliases = self._parse_names(node, space, path)
+        given = self._take_part(node, "fields", path)
         if not isinstance(given, list):
             raise _error("'fields' must be an array", path)
         self.open.add(name)
-        fields = tuple(self._field(each, space, path) for each in given)
+        fields = tuple(self._parse_field(each, space, path) for each in given)
         self.open.discard(name)
         names = [each.name for each in fields]
         if len(set(names)) < len(names):
@@ -202,16 +204,16 @@ class _Parser:
         self.named[name] = found
         return found
 
-    def _field(self, node: Any, space: str, path: str) -> RecordField:
+    def _parse_field(self, node: Any, space: str, path: str) -> RecordField:
         if not isinstance(node, dict) or not isinstance(node.get("name"), str) or "type" not in node:
             raise _error("a field must be an object with 'name' and 'type'", path)
         inner = field_path(path, node["name"])
         default = json.dumps(node["default"]) if "default" in node else None
-        return RecordField(node["name"], self.schema(node["type"], space, inner), default, _texts(node, "aliases"))
+        return RecordField(node["name"], self.parse(node["type"], space, inner), default, _read_texts(node, "aliases"))
 
-    def _enum(self, node: dict[str, Any], space: str, path: str) -> Enum:
-        name, _, aliases = self._define(node, space, path)
-        symbols = _texts(node, "symbols")
+    def _parse_enum(self, node: dict[str, Any], space: str, path: str) -> Enum:
+        name, _, aliases = self._parse_names(node, space, path)
+        symbols = _read_texts(node, "symbols")
         default = node.get("default")
         if len(set(symbols)) < len(symbols):
             raise _error(f"enum '{name}' has a symbol twice", path)
@@ -221,11 +223,11 @@ class _Parser:
         return found
 
     def _parse_fixed(self, node: dict[str, Any], space: str, path: str) -> Fixed:
-        name, _, aliases = self._define(node, space, path)
+        name, _, aliases = self._parse_names(node, space, path)
         size = node.get("size")
         if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size < 2**31:
             raise _error(f"fixed '{name}' needs a 'size'", path)
-        precision, scale = _decimal(node)
+        precision, scale = _read_decimal(node)
         if precision and int.bit_length(10**precision - 1) < 8 * size:
             found = Fixed(name, size, aliases, "decimal", precision, scale)
         else:
@@ -234,14 +236,14 @@ class _Parser:
         return found
 
 
-def _texts(node: dict[str, Any], key: str) -> tuple[str, ...]:
+def _read_texts(node: dict[str, Any], key: str) -> tuple[str, ...]:
     found = node.get(key, [])
     if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
         raise _error(f"'{key}' must be an array of names")
     return tuple(found)
 
 
-def _decimal(node: dict[str, Any]) -> tuple[int, int]:
+def _read_decimal(node: dict[str, Any]) -> tuple[int, int]:
     """Precision and scale of a decimal, or (0, 0) if they are invalid: a logical type that does not fit is ignored."""
     precision, scale = node.get("precision"), node.get("scale", 0)
     if node.get("logicalType") != "decimal" or not isinstance(precision, int) or not isinstance(scale, int):
@@ -249,10 +251,10 @@ def _decimal(node: dict[str, Any]) -> tuple[int, int]:
     return (precision, scale) if precision > 0 and 0 <= scale <= precision else (0, 0)
 
 
-def _with_logical(plain: Primitive, node: dict[str, Any]) -> Primitive:
+def _add_logical_type(plain: Primitive, node: dict[str, Any]) -> Primitive:
     logical = node.get("logicalType")
     if plain.type == "bytes":
-        precision, scale = _decimal(node)
+        precision, scale = _read_decimal(node)
         return Primitive("bytes", "decimal", precision, scale) if precision else plain
     return Primitive(plain.type, str(logical)) if logical in _LOGICAL.get(plain.type, ()) else plain
 

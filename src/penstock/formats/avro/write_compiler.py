@@ -25,10 +25,10 @@ from penstock.formats.avro.schema import (
 )
 from penstock.loops import type_roots
 from penstock.loops.program import Program, ProgramBuilder
-from penstock.loops.type_roots import nested_root, root_of
+from penstock.loops.type_roots import describe_root, nested_root
 from penstock.types import DataType
 
-#: From the unit of the columns to that of a timestamp, milliseconds where none is given.
+#: From the unit of the columns to the unit of a timestamp, milliseconds where none is given.
 _FROM_MICROS = {
     "": (p.SCALE_DOWN, 1000),
     "millis": (p.SCALE_DOWN, 1000),
@@ -39,7 +39,7 @@ _WIRES = {"boolean": p.WIRE_BOOLEAN, "int": p.WIRE_INT, "long": p.WIRE_LONG, "fl
 _WHOLE = (type_roots.TINYINT, type_roots.SMALLINT, type_roots.INT)
 
 
-def writing(schema: Record, shape: Shape, prefix: bytes = b"") -> Program:
+def compile_writing(schema: Record, shape: Shape, prefix: bytes = b"") -> Program:
     """The program that writes ``prefix`` and then the columns of ``shape`` by a schema.
 
     Raises SchemaError with every field and column that does not fit.
@@ -47,7 +47,7 @@ def writing(schema: Record, shape: Shape, prefix: bytes = b"") -> Program:
     compiler = _AvroWriteCompiler(shape)
     if prefix:
         compiler.add("", p.AvroStep(p.CONSTANT, 0, a=compiler.keep(prefix), b=len(prefix)))
-    compiler.fields(schema, 0, "")
+    compiler.compile_fields(schema, 0, "")
     if compiler.problems:
         raise SchemaError(tuple(compiler.problems))
     compiler.add("", p.AvroStep(p.END))
@@ -64,20 +64,20 @@ class _AvroWriteCompiler(ProgramBuilder[p.AvroStep]):
     def refuse(self, path: str, reason: str) -> None:
         self.problems.append(Problem(reason, path, "the Avro schema"))
 
-    def fields(self, schema: Record, node: int, path: str) -> None:
+    def compile_fields(self, schema: Record, node: int, path: str) -> None:
         """The fields of a record, in the order of the schema."""
         children = {self.shape.nodes[child].name: child for child in self.shape.nodes[node].children}
         for each in schema.fields:
             inner = field_path(path, each.name)
             child = children.pop(each.name, None)
             if child is None:
-                self._default(each, node, inner)
+                self._compile_default(each, node, inner)
             else:
                 self.write(each.type, child, inner)
         for name in children:
             self.refuse(field_path(path, name), "there is no field for this column")
 
-    def _default(self, field: RecordField, node: int, path: str) -> None:
+    def _compile_default(self, field: RecordField, node: int, path: str) -> None:
         if field.type == Primitive("null"):
             return
         if field.default is None:
@@ -111,7 +111,7 @@ class _AvroWriteCompiler(ProgramBuilder[p.AvroStep]):
         code = nested_root(data_type)
         if code in (type_roots.ROW, type_roots.ARRAY, type_roots.MAP):
             return {type_roots.ROW: Record, type_roots.ARRAY: Array, type_roots.MAP: Map}[code] is type(schema)
-        return _conversion(schema, data_type) is not None
+        return _find_conversion(schema, data_type) is not None
 
     def _write_value(self, schema: Schema, node: int, path: str, null_at: int, value_at: int) -> None:
         column_type = self.shape.nodes[node].type
@@ -124,16 +124,16 @@ class _AvroWriteCompiler(ProgramBuilder[p.AvroStep]):
         match schema:
             case Record():
                 begin = self.add(path, p.AvroStep(p.STRUCT, node, **branches))
-                self.fields(schema, node, path)
+                self.compile_fields(schema, node, path)
                 self.point(begin)
             case Array(items=items):
-                self._list(items, node, path, branches, is_map=False)
+                self._compile_list(items, node, path, branches, is_map=False)
             case Map(values=values):
-                self._list(values, node, path, branches, is_map=True)
+                self._compile_list(values, node, path, branches, is_map=True)
             case _:
-                self._value(schema, node, path, branches)
+                self._compile_value(schema, node, path, branches)
 
-    def _list(self, item: Schema, node: int, path: str, branches: dict[str, int], *, is_map: bool) -> None:
+    def _compile_list(self, item: Schema, node: int, path: str, branches: dict[str, int], *, is_map: bool) -> None:
         self.depth += 1
         if self.depth > p.DEEPEST:
             self.refuse(path, f"arrays and maps are nested deeper than {p.DEEPEST} levels")
@@ -146,8 +146,8 @@ class _AvroWriteCompiler(ProgramBuilder[p.AvroStep]):
         self.add(path, p.AvroStep(p.BLOCK, node, next=begin + 1))
         self.depth -= 1
 
-    def _value(self, schema: Schema, node: int, path: str, branches: dict[str, int]) -> None:
-        found = _conversion(schema, self.shape.nodes[node].type)
+    def _compile_value(self, schema: Schema, node: int, path: str, branches: dict[str, int]) -> None:
+        found = _find_conversion(schema, self.shape.nodes[node].type)
         if found is None:
             raise TypeError(f"not a single value: {schema}")
         wire, convert, a = found
@@ -161,9 +161,9 @@ class _AvroWriteCompiler(ProgramBuilder[p.AvroStep]):
         self.add(path, p.AvroStep(p.VALUE, node, wire=wire, convert=convert, a=a, b=b, **branches))
 
 
-def _conversion(schema: Schema, data_type: DataType) -> tuple[int, int, int] | None:
+def _find_conversion(schema: Schema, data_type: DataType) -> tuple[int, int, int] | None:
     """The encoding of a column's value, the conversion before it and its argument; None if there is no encoding."""
-    code, _, scale = root_of(data_type)
+    code, _, scale = describe_root(data_type)
     match schema:
         case Primitive(type="string"):
             return (p.WIRE_BYTES, p.RAW, 0) if code == type_roots.STRING else None
@@ -183,11 +183,11 @@ def _conversion(schema: Schema, data_type: DataType) -> tuple[int, int, int] | N
                 return p.WIRE_DOUBLE, p.TO_DOUBLE, 0
             return (p.WIRE_DOUBLE, p.KEEP, 0) if code == type_roots.DOUBLE else None
         case Primitive(type="int" | "long"):
-            return _integer_encoding(schema, code)
+            return _find_integer_encoding(schema, code)
     return None
 
 
-def _integer_encoding(schema: Primitive, code: int) -> tuple[int, int, int] | None:
+def _find_integer_encoding(schema: Primitive, code: int) -> tuple[int, int, int] | None:
     wire, logical = _WIRES[schema.type], schema.logical
     is_int = schema.type == "int"
     if code in _WHOLE or (code == type_roots.BIGINT and not is_int):

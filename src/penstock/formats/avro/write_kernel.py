@@ -8,7 +8,7 @@ from penstock.columns.nested import BASE, VALID_BASE
 from penstock.formats.avro import program as p
 from penstock.formats.avro.numbers import byte_at, decimal_size, write_number
 from penstock.loops.bytes import copy_bytes, same_bytes, write_little_endian
-from penstock.loops.compiled import Vector, borrowed, compiled
+from penstock.loops.compiled import Vector, borrow, compiled
 from penstock.loops.floats import double_bits, float_value
 
 #: Why a row cannot be written, by number.
@@ -49,7 +49,7 @@ def write_records(
     cannot be written, the reason and the step.
     """
     (steps, table, constants), (nodes, words, valid, text) = program, columns
-    constants, text, out = borrowed(constants), borrowed(text), borrowed(out)
+    constants, text, out = borrow(constants), borrow(text), borrow(out)
     frames = np.zeros((p.DEEPEST, 2), np.int64)  # for each open array or map: its index, and its last item
     at = 0
     for row in range(len(offsets) - 1):

@@ -24,7 +24,7 @@ from penstock.deadline import Backoff, Deadline
 from penstock.errors import SchemaError, SchemaRegistryError, SchemaRegistryUnavailableError
 from penstock.formats.avro.schema import Schema, parse
 from penstock.formats.avro_confluent.settings import RegistryAddress, RegistrySettings
-from penstock.tls import tls_context
+from penstock.tls import build_tls_context
 
 _T = TypeVar("_T")
 _CONTENT = "application/vnd.schemaregistry.v1+json"
@@ -59,7 +59,7 @@ class SchemaRegistry:
 
     def schema(self, number: int) -> Schema:
         """The schema of an id. Raises UnknownSchema, SchemaRegistryError or SchemaRegistryUnavailableError."""
-        found = self._once((number,), lambda: self._fetch_schema(number))
+        found = self._ask_once((number,), lambda: self._fetch_schema(number))
         if isinstance(found, UnknownSchema):
             raise UnknownSchema(*found.args)  # A new error: the cached one would keep the frames of its earlier callers
         return found
@@ -69,9 +69,9 @@ class SchemaRegistry:
 
         Raises SchemaRegistryError or SchemaRegistryUnavailableError.
         """
-        return self._once((subject, text, register), lambda: self._asked_for_id(subject, text, register))
+        return self._ask_once((subject, text, register), lambda: self._ask_for_id(subject, text, register))
 
-    def _once(self, key: tuple[Any, ...], ask: Callable[[], _T]) -> _T:
+    def _ask_once(self, key: tuple[Any, ...], ask: Callable[[], _T]) -> _T:
         """The first answer of ``ask`` that is not an error. Other threads wait for it."""
         with self._lock:
             answer = self._answers.get(key)
@@ -91,7 +91,7 @@ class SchemaRegistry:
 
     def _fetch_schema(self, number: int) -> Schema | UnknownSchema:
         """The schema, or the reason why no record can be read with it, which does not change either."""
-        answer = self._document(f"schemas/ids/{number}", f"the schema with id {number}")
+        answer = self._fetch_document(f"schemas/ids/{number}", f"the schema with id {number}")
         schema_type = answer.get("schemaType", "AVRO")
         if schema_type != "AVRO":
             return UnknownSchema(f"the schema with id {number} is of type {schema_type}, not AVRO")
@@ -107,19 +107,19 @@ class SchemaRegistry:
             if (subject, version) not in known:
                 known.add((subject, version))
                 path = f"subjects/{quote(subject, safe='')}/versions/{version}"
-                inner = self._document(path, f"version {version} of subject '{subject}'")
+                inner = self._fetch_document(path, f"version {version} of subject '{subject}'")
                 yield from self._fetch_references(inner, known)
                 yield str(inner["schema"])
 
-    def _document(self, path: str, wanted: str) -> dict[str, Any]:
+    def _fetch_document(self, path: str, wanted: str) -> dict[str, Any]:
         status, answer, url = self._ask("GET", path, wanted)
         if status == HTTPStatus.NOT_FOUND and answer.get("error_code") in _NOT_FOUND:
             raise UnknownSchema(f"the schema registry does not have {wanted}: GET {url}: {answer.get('message')}")
         if status != HTTPStatus.OK or "schema" not in answer:
-            raise _unexpected_answer(status, answer, url, wanted)
+            raise _unexpected_error(status, answer, url, wanted)
         return answer
 
-    def _asked_for_id(self, subject: str, text: str, register: bool) -> int:
+    def _ask_for_id(self, subject: str, text: str, register: bool) -> int:
         path = f"subjects/{quote(subject, safe='')}" + ("/versions" if register else "")
         wanted = f"the id of the schema of subject '{subject}'"
         status, answer, url = self._ask("POST", path, wanted, {"schema": text})
@@ -137,7 +137,7 @@ class SchemaRegistry:
         if status == HTTPStatus.UNPROCESSABLE_ENTITY:
             raise SchemaRegistryError(f"the schema registry refuses the schema as invalid: {reason} ({url})")
         if status != HTTPStatus.OK or not isinstance(answer.get("id"), int):
-            raise _unexpected_answer(status, answer, url, wanted)
+            raise _unexpected_error(status, answer, url, wanted)
         return int(answer["id"])
 
     @cached_property
@@ -147,7 +147,7 @@ class SchemaRegistry:
         )
         if not any(each.url.startswith("https:") for each in self._settings.addresses):
             return urllib3.PoolManager(maxsize=_CONNECTIONS, retries=retries)
-        context = tls_context(self._settings.tls, "schema registry")
+        context = build_tls_context(self._settings.tls, "schema registry")
         named = None if context.check_hostname else False
         return urllib3.PoolManager(maxsize=_CONNECTIONS, retries=retries, ssl_context=context, assert_hostname=named)
 
@@ -197,14 +197,14 @@ class SchemaRegistry:
         try:
             response = self._connections.request(method, url, body=content, headers=headers, timeout=times)
         except urllib3.exceptions.HTTPError as error:
-            return 0, {}, _trouble(error, url)
-        answer = _object(response.data)
+            return 0, {}, _describe_failure(error, url)
+        answer = _parse_object(response.data)
         if response.status in _PASSING:
             return response.status, answer, f"it answered {response.status} {answer.get('message', '')}".rstrip()
         return response.status, answer, ""
 
 
-def _trouble(error: urllib3.exceptions.HTTPError, url: str) -> str:
+def _describe_failure(error: urllib3.exceptions.HTTPError, url: str) -> str:
     """The error of a connection. Raises SchemaRegistryError if another attempt cannot succeed."""
     cause: BaseException = error
     while isinstance(cause, urllib3.exceptions.MaxRetryError) and cause.reason is not None:
@@ -226,7 +226,7 @@ def _trouble(error: urllib3.exceptions.HTTPError, url: str) -> str:
     return getattr(inner, "strerror", None) or str(inner) or type(inner).__name__
 
 
-def _object(data: bytes) -> dict[str, Any]:
+def _parse_object(data: bytes) -> dict[str, Any]:
     try:
         found = json.loads(data)
     except (ValueError, RecursionError):
@@ -234,7 +234,7 @@ def _object(data: bytes) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _unexpected_answer(status: int, answer: dict[str, Any], url: str, wanted: str) -> SchemaRegistryError:
+def _unexpected_error(status: int, answer: dict[str, Any], url: str, wanted: str) -> SchemaRegistryError:
     reason = answer.get("message") or answer.get("detail") or "a schema registry does not answer like this"
     return SchemaRegistryError(
         f"{url} answered {status} to a request for {wanted}: {reason}; check that this is the address of a schema "

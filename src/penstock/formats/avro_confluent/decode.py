@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.columns.buffers import batch_of, validity
+from penstock.columns.buffers import build_batch, validity
 from penstock.errors import SchemaError
 from penstock.formats.avro.datum import DatumReader, Read, Spans
 from penstock.formats.avro.derived_schema import parse_or_derive_record
@@ -27,7 +27,7 @@ _READERS = 256
 
 
 @lru_cache(_READERS)
-def _reader(writer: Schema, reader: Record, row: RowType) -> DatumReader:
+def _compile_reader(writer: Schema, reader: Record, row: RowType) -> DatumReader:
     """A reader for each pair of schemas, compiled once in a process."""
     return DatumReader(writer, reader, row)
 
@@ -39,7 +39,7 @@ class AvroConfluentDecoder(TableCodec[AvroConfluentOptions]):
     """
 
     def _check(self) -> None:
-        _ = _reader(self._reader_schema, self._reader_schema, self.schema).program
+        _ = _compile_reader(self._reader_schema, self._reader_schema, self.schema).program
 
     @cached_property
     def _reader_schema(self) -> Record:
@@ -57,11 +57,11 @@ class AvroConfluentDecoder(TableCodec[AvroConfluentOptions]):
         """
         status = np.where(validity(messages) == 0, NO_ROW, READ).astype(np.uint8)
         spans = Spans.from_messages(messages, status)
-        bad = _without_header(spans, status)
-        ids, indices = _schema_ids(spans, status)
+        bad = _refuse_headerless(spans, status)
+        ids, indices = _read_schema_ids(spans, status)
         parts: list[tuple[npt.NDArray[np.int64], Read]] = []
         body = Spans(spans.text, spans.starts + _HEADER, spans.stops, status)
-        for number, chosen in _groups(ids, indices):
+        for number, chosen in _group_by_id(ids, indices):
             try:
                 reader = self._find_reader(number)
             except UnknownSchema as error:
@@ -77,13 +77,13 @@ class AvroConfluentDecoder(TableCodec[AvroConfluentOptions]):
             whole = len(chosen) == len(status)
             read = reader.read(body if whole else body.among(chosen))
             status[chosen] = read.status
-            bad += _refusals(reader, read, chosen)
+            bad += _collect_refusals(reader, read, chosen)
             parts.append((chosen, read))
         return self._join_rows(parts, status, tuple(sorted(bad, key=lambda each: each.index)))
 
     def _find_reader(self, number: int) -> DatumReader:
         """The reader for the data of a schema. Raises UnknownSchema, SchemaError, SchemaRegistryError."""
-        reader = _reader(self._registry.schema(number), self._reader_schema, self.schema)
+        reader = _compile_reader(self._registry.schema(number), self._reader_schema, self.schema)
         _ = reader.program
         return reader
 
@@ -104,11 +104,11 @@ class AvroConfluentDecoder(TableCodec[AvroConfluentOptions]):
         for index, field in enumerate(schema):
             pieces = [read.rows.column(index) for _, read in parts]
             columns.append((pa.concat_arrays(pieces) if pieces else pa.array([], field.type)).take(wanted))
-        rows = batch_of(columns, schema, int(good.sum()))
+        rows = build_batch(columns, schema, int(good.sum()))
         return Decoded(rows, None if good.all() else np.flatnonzero(good), bad=bad)
 
 
-def _without_header(spans: Spans, status: npt.NDArray[np.uint8]) -> list[BadRecord]:
+def _refuse_headerless(spans: Spans, status: npt.NDArray[np.uint8]) -> list[BadRecord]:
     """The messages without the magic byte and the id of a schema; marks them EXACT in ``status``."""
     sizes, waiting = spans.stops - spans.starts, status == READ
     bad = [
@@ -125,14 +125,18 @@ def _without_header(spans: Spans, status: npt.NDArray[np.uint8]) -> list[BadReco
     return bad
 
 
-def _schema_ids(spans: Spans, status: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def _read_schema_ids(
+    spans: Spans, status: npt.NDArray[np.uint8]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """The id in each message that has one, and the index of the message."""
     indices = np.flatnonzero(status == READ)
     head = spans.text[spans.starts[indices][:, None] + np.arange(1, _HEADER)]
     return head.view(">i4")[:, 0].astype(np.int64), indices
 
 
-def _groups(ids: npt.NDArray[np.int64], indices: npt.NDArray[np.int64]) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
+def _group_by_id(
+    ids: npt.NDArray[np.int64], indices: npt.NDArray[np.int64]
+) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
     """Each id with the indices of its messages."""
     if len(ids) and (ids == ids[0]).all():
         yield int(ids[0]), indices
@@ -142,7 +146,7 @@ def _groups(ids: npt.NDArray[np.int64], indices: npt.NDArray[np.int64]) -> Itera
     yield from zip(found.tolist(), np.split(indices[order], begins[1:]), strict=False)
 
 
-def _refusals(reader: DatumReader, read: Read, chosen: npt.NDArray[np.int64]) -> Iterator[BadRecord]:
+def _collect_refusals(reader: DatumReader, read: Read, chosen: npt.NDArray[np.int64]) -> Iterator[BadRecord]:
     for index in np.flatnonzero(read.status == EXACT).tolist():
         error = reader.refusal(read, index)
         yield BadRecord(int(chosen[index]), str(error), getattr(error, "field", ""))

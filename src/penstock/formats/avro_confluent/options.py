@@ -8,29 +8,29 @@ from datetime import timedelta
 from typing import ClassVar
 
 from penstock.errors import Problem
-from penstock.formats.avro.options import schema_of_a_record
+from penstock.formats.avro.options import check_record_schema
 from penstock.formats.avro_confluent.settings import (
     PROPERTIES,
     URLS,
     RegistryAddress,
     RegistrySettings,
-    address_problems,
-    settings_and_problems,
+    check_addresses,
+    read_settings,
 )
 from penstock.options import BOOLEAN, DURATION, MAP, TEXT, OptionSet, Properties, Rule, opt
 
 _STORE = "JKS or PKCS12; a PEM file with the property `schema.registry.ssl.{}.type` = `PEM`."
 
 
-def _reachable(options: AvroConfluentOptions) -> Iterator[Problem]:
-    yield from address_problems(options.addresses)
+def _check_addresses(options: AvroConfluentOptions) -> Iterator[Problem]:
+    yield from check_addresses(options.addresses)
 
 
-def _client(options: AvroConfluentOptions) -> Iterator[Problem]:
-    yield from options._settings((), 0)[1]
+def _check_client(options: AvroConfluentOptions) -> Iterator[Problem]:
+    yield from options._build_settings((), 0)[1]
 
 
-def _timeout(options: AvroConfluentOptions) -> Iterator[Problem]:
+def _check_timeout(options: AvroConfluentOptions) -> Iterator[Problem]:
     if options.request_timeout <= timedelta(0):
         yield Problem("expected a duration greater than 0", "request.timeout")
 
@@ -106,7 +106,7 @@ class AvroConfluentOptions(OptionSet):
         default=(),
         doc="Properties of Confluent's client, by their names there; also one by one, as `properties.<name>`. Options "
         f"win over them. They are {', '.join(f'`{name}`' for name in PROPERTIES)} and `schema.registry.ssl.*`, which "
-        "are those of Kafka.",
+        "are the same as Kafka's.",
         secret=True,
     )
     legacy_timestamps: bool = opt(
@@ -123,13 +123,13 @@ class AvroConfluentOptions(OptionSet):
     )
     settings: RegistrySettings = field(init=False, repr=False, compare=False)
 
-    rules: ClassVar[tuple[Rule, ...]] = (schema_of_a_record, _reachable, _client, _timeout)
+    rules: ClassVar[tuple[Rule, ...]] = (check_record_schema, _check_addresses, _check_client, _check_timeout)
 
     def __post_init__(self) -> None:
         timeout = self.request_timeout / timedelta(milliseconds=1)
-        object.__setattr__(self, "settings", self._settings(self.addresses, timeout)[0])
+        object.__setattr__(self, "settings", self._build_settings(self.addresses, timeout)[0])
 
-    def _settings(
+    def _build_settings(
         self, addresses: tuple[RegistryAddress, ...], timeout_ms: float
     ) -> tuple[RegistrySettings, list[Problem]]:
         properties = ("basic-auth.", "bearer-auth.", "ssl.")
@@ -139,4 +139,4 @@ class AvroConfluentOptions(OptionSet):
             if each.key.startswith(properties)
         }
         own = {key: value for key, value in given.items() if value is not None}
-        return settings_and_problems(addresses, dict(self.properties), timeout_ms, own)
+        return read_settings(addresses, dict(self.properties), timeout_ms, own)

@@ -50,11 +50,11 @@ class RegistryAddress:
         return self.url
 
 
-def _addresses(given: str) -> tuple[RegistryAddress, ...]:
-    return tuple(_address(each.strip()) for each in given.split(",") if each.strip())
+def _parse_addresses(given: str) -> tuple[RegistryAddress, ...]:
+    return tuple(_parse_address(each.strip()) for each in given.split(",") if each.strip())
 
 
-def _address(given: str) -> RegistryAddress:
+def _parse_address(given: str) -> RegistryAddress:
     if "@" not in given:
         return RegistryAddress(given.rstrip("/"))
     # Everything before the last @ is a login, even if the address is invalid then: it may be a secret.
@@ -71,7 +71,7 @@ def _format_addresses(addresses: tuple[RegistryAddress, ...]) -> str:
 
 
 #: Addresses separated by commas; each may have user and password before the host.
-URLS = Codec("String", _addresses, _format_addresses)
+URLS = Codec("String", _parse_addresses, _format_addresses)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,10 +89,10 @@ class RegistrySettings:
 
     def authorization_for(self, address: RegistryAddress) -> str:
         """The value of the Authorization header, or an empty string."""
-        return _basic(address.login) if address.login and not self.authorization else self.authorization
+        return _encode_basic(address.login) if address.login and not self.authorization else self.authorization
 
 
-def settings_and_problems(
+def read_settings(
     addresses: tuple[RegistryAddress, ...], given: Mapping[str, str], timeout_ms: float, own: Mapping[str, str]
 ) -> tuple[RegistrySettings, list[Problem]]:
     """The settings from addresses and properties, and the problems of the properties.
@@ -116,7 +116,7 @@ def settings_and_problems(
             problems.append(Problem("is not a property of the registry's client", written[name], hint=hint))
     tls, unfit = read_tls({name.removeprefix(_SSL): each for name, each in properties.items() if name.startswith(_SSL)})
     problems += [Problem(each.reason, written.get(_SSL + each.key, each.key), hint=each.hint) for each in unfit]
-    authorization, refused = _authorization(values, written)
+    authorization, refused = _build_authorization(values, written)
     times = {name: values[key] for key, name in _TIMES.items() if key in values}
     found = RegistrySettings(addresses=addresses, authorization=authorization, tls=tls, timeout_ms=timeout_ms, **times)
     return found, problems + refused
@@ -127,7 +127,7 @@ def _client_property(option: str) -> str:
     return _SSL + option if option.startswith("ssl.") else option.replace("-", ".")
 
 
-def address_problems(addresses: tuple[RegistryAddress, ...]) -> Iterator[Problem]:
+def check_addresses(addresses: tuple[RegistryAddress, ...]) -> Iterator[Problem]:
     """The problems of the addresses of a registry."""
     if not addresses:
         yield Problem("expected the address of a schema registry", "url", hint="for example http://localhost:8081")
@@ -141,7 +141,7 @@ def address_problems(addresses: tuple[RegistryAddress, ...]) -> Iterator[Problem
             yield Problem(f"expected http://host:port or https://host:port, not '{each.url}'", "url")
 
 
-def _authorization(values: Mapping[str, Any], written: Mapping[str, str]) -> tuple[str, list[Problem]]:
+def _build_authorization(values: Mapping[str, Any], written: Mapping[str, str]) -> tuple[str, list[Problem]]:
     """The header for all addresses and its problems. It is empty if there is none, or if each address has its own."""
     basic, bearer = "basic.auth.credentials.source", "bearer.auth.credentials.source"
     if basic in values and bearer in values:
@@ -150,10 +150,10 @@ def _authorization(values: Mapping[str, Any], written: Mapping[str, str]) -> tup
     if source == "USER_INFO" or (source is None and bearer not in values and "basic.auth.user.info" in values):
         login = values.get("basic.auth.user.info", "")
         if ":" in login:
-            return _basic(login), []
+            return _encode_basic(login), []
         return "", [Problem("expected 'user:password'", written.get("basic.auth.user.info", "basic-auth.user-info"))]
     if source is not None and source != "URL":
-        return "", [_unknown(source, ("URL", "USER_INFO"), written[basic])]
+        return "", [_unknown_source(source, ("URL", "USER_INFO"), written[basic])]
     source = values.get(bearer)
     if source == "STATIC_TOKEN" or (source is None and basic not in values and "bearer.auth.token" in values):
         token = values.get("bearer.auth.token", "").strip()
@@ -161,13 +161,13 @@ def _authorization(values: Mapping[str, Any], written: Mapping[str, str]) -> tup
             return f"Bearer {token}", []
         return "", [Problem("expected a token", written.get("bearer.auth.token", "bearer-auth.token"))]
     if source is not None:
-        return "", [_unknown(source, ("STATIC_TOKEN",), written[bearer])]
+        return "", [_unknown_source(source, ("STATIC_TOKEN",), written[bearer])]
     return "", []
 
 
-def _unknown(source: str, known: tuple[str, ...], key: str) -> Problem:
+def _unknown_source(source: str, known: tuple[str, ...], key: str) -> Problem:
     return Problem(f"'{source}' is not a supported source of credentials", key, hint=f"use {' or '.join(known)}")
 
 
-def _basic(login: str) -> str:
+def _encode_basic(login: str) -> str:
     return "Basic " + b64encode(login.encode()).decode()

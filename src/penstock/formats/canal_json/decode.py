@@ -13,9 +13,9 @@ import pyarrow as pa
 
 from penstock.formats.canal_json.filters import Include
 from penstock.formats.canal_json.options import CanalJsonOptions
-from penstock.formats.changes.decode import DELETE, INSERT, NO_CHANGE, UPDATE, DecodedChanges, Images, operations
+from penstock.formats.changes.decode import DELETE, INSERT, NO_CHANGE, UPDATE, DecodedChanges, Images, read_operations
 from penstock.formats.changes.envelopes import Envelopes, Faults, Mask, always, is_null
-from penstock.formats.changes.metadata import MILLISECONDS, Metadata, epoch, read_unchanged
+from penstock.formats.changes.metadata import MILLISECONDS, Metadata, epoch_reader, read_unchanged
 from penstock.formats.changes.overlay import OverlayDecoder
 from penstock.spi import BadRecord
 from penstock.types import BIGINT, INT, STRING, ArrayType, Field, MapType, RowType
@@ -30,8 +30,8 @@ METADATA = {
     "table": Metadata(STRING, Field("table", STRING), read_unchanged),
     "sql-type": Metadata(_CODES, Field("sqlType", _CODES), read_unchanged),
     "pk-names": Metadata(_TEXTS, Field("pkNames", _TEXTS), read_unchanged),
-    "ingestion-timestamp": Metadata(MILLISECONDS, Field("ts", BIGINT), epoch(1000)),
-    "event-timestamp": Metadata(MILLISECONDS, Field("es", BIGINT), epoch(1000)),
+    "ingestion-timestamp": Metadata(MILLISECONDS, Field("ts", BIGINT), epoch_reader(1000)),
+    "event-timestamp": Metadata(MILLISECONDS, Field("es", BIGINT), epoch_reader(1000)),
 }
 
 
@@ -77,7 +77,7 @@ class CanalJsonDecoder(OverlayDecoder[CanalJsonOptions]):
         return messages, indices, refused
 
     def _changes(self, envelopes: Envelopes, faults: Faults, messages: pa.BinaryArray) -> DecodedChanges:
-        action = operations(_OPERATIONS, envelopes.columns["type"], "type", faults)
+        action = read_operations(_OPERATIONS, envelopes.columns["type"], "type", faults)
         data, old = _Lists.from_column(envelopes.columns["data"]), _Lists.from_column(envelopes.columns["old"])
         absent = (action != NO_CHANGE) & is_null(envelopes.columns["data"])
         faults.add(absent, always("data", "the field is missing or null; expected an array of rows"))

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from penstock.formats.canal_json.decode import CanalJsonDecoder
 from penstock.formats.canal_json.options import CanalJsonOptions
-from penstock.formats.changes.encode import RowFrame, json_fields
+from penstock.formats.changes.encode import RowFrame, encode_fields
 from penstock.formats.changes.factory import TableChangeFormat
 
 
-def _frames(options: CanalJsonOptions) -> tuple[RowFrame, RowFrame]:
+def _build_frames(options: CanalJsonOptions) -> tuple[RowFrame, RowFrame]:
     others = ""
     if options.table:
         names = {"database": options.database, "table": options.table[-1], "pkNames": options.primary_key}
-        others = json_fields(names)
+        others = encode_fields(names)
     inserted, deleted = (
         RowFrame(b'{"data":[', f'],"type":"{operation}"{others}}}'.encode()) for operation in ("INSERT", "DELETE")
     )
     return inserted, deleted
 
 
-FORMAT = TableChangeFormat("canal-json", CanalJsonOptions, CanalJsonDecoder, _frames, __doc__, ("database", "table"))
+FORMAT = TableChangeFormat(
+    "canal-json", CanalJsonOptions, CanalJsonDecoder, _build_frames, __doc__, ("database", "table")
+)

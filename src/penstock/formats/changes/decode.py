@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.columns.buffers import batch_of
+from penstock.columns.buffers import build_batch
 from penstock.errors import RecordError
 from penstock.formats.changes.envelopes import Envelopes, Faults, Mask, always, is_null, positions, read_envelopes
 from penstock.formats.changes.metadata import Metadata
@@ -118,13 +118,13 @@ class ChangeDecoder(TableCodec[ChangeOptionsT], ABC):
         changes = self._changes(envelopes, faults, messages)
         metadata = [self._read_metadata(envelopes, self.known[key], changes) for key in self.metadata]
         kept = self._find_valid_changes(changes, len(envelopes))
-        columns, kinds, change = changed_rows(changes, kept)
+        columns, kinds, change = flatten_changes(changes, kept)
         envelope = changes.envelope[change]
         columns += [_take_values([column], envelope) for column in metadata]
-        bad = [*envelopes.bad, *refusals(envelopes, faults, changes)]
+        bad = [*envelopes.bad, *collect_refusals(envelopes, faults, changes)]
         bad = [BadRecord(int(indices[each.index]), each.reason, each.field) for each in bad] + refused
         bad.sort(key=lambda each: each.index)
-        rows = batch_of(columns, self._arrow, len(change))
+        rows = build_batch(columns, self._arrow, len(change))
         return Decoded(rows, indices[envelopes.message[envelope]], kinds, tuple(bad))
 
     def _select_messages(
@@ -159,7 +159,7 @@ class ChangeDecoder(TableCodec[ChangeOptionsT], ABC):
         return np.arange(len(changes.action)) < limit[changes.envelope]
 
 
-def refusals(envelopes: Envelopes, faults: Faults, changes: DecodedChanges) -> list[BadRecord]:
+def collect_refusals(envelopes: Envelopes, faults: Faults, changes: DecodedChanges) -> list[BadRecord]:
     """The messages with a fault, each with its first one."""
     reasons = {index: faults.explain(index) for index in np.flatnonzero(faults.is_faulty).tolist()}
     for change in np.flatnonzero(changes.faults.is_faulty).tolist():
@@ -167,7 +167,7 @@ def refusals(envelopes: Envelopes, faults: Faults, changes: DecodedChanges) -> l
     return [BadRecord(int(envelopes.message[index]), reason, field) for index, (field, reason) in reasons.items()]
 
 
-def changed_rows(
+def flatten_changes(
     changes: DecodedChanges, kept: Mask
 ) -> tuple[list[pa.Array], npt.NDArray[np.int8], npt.NDArray[np.int64]]:
     """The columns of the rows of all changes, the row kind of each row and the change that it belongs to."""
@@ -217,7 +217,7 @@ def _take_values(columns: list[pa.Array], at: npt.NDArray[np.int64]) -> pa.Array
         raise RecordError("the strings or bytes of one column exceed 2 GiB", hint="use smaller batches") from error
 
 
-def operations(names: Mapping[str, int], column: pa.Array, path: str, faults: Faults) -> npt.NDArray[np.int64]:
+def read_operations(names: Mapping[str, int], column: pa.Array, path: str, faults: Faults) -> npt.NDArray[np.int64]:
     """The operation of each envelope by its name. NO_CHANGE with a fault if the name is missing or unknown."""
     known = list(names)
     at = positions(column, known)
@@ -227,7 +227,7 @@ def operations(names: Mapping[str, int], column: pa.Array, path: str, faults: Fa
     return np.append(np.array(list(names.values())), NO_CHANGE)[at]
 
 
-def image_changes(
+def read_image_changes(
     columns: Mapping[str, pa.Array], names: Mapping[str, int], op: str, path: Callable[[str], str], faults: Faults
 ) -> DecodedChanges:
     """One change per envelope with ``before``, ``after`` and ``op``.
@@ -235,7 +235,7 @@ def image_changes(
     ``path`` returns the path of a field for error messages.
     """
     before, after = columns["before"], columns["after"]
-    action = operations(names, columns[op], path(op), faults)
+    action = read_operations(names, columns[op], path(op), faults)
     for code, name in ((UPDATE, "an update"), (DELETE, "a delete")):
         reason = f"the field is missing or null in {name}; a table of PostgreSQL needs REPLICA IDENTITY FULL"
         faults.add((action == code) & is_null(before), always(path("before"), reason))

@@ -28,7 +28,7 @@ class RowFrame:
     tail: bytes
 
 
-def image_frames(
+def build_image_frames(
     operation: str, came: str, went: str, *, omit: bool, others: Mapping[str, Any] | None = None
 ) -> tuple[RowFrame, RowFrame]:
     """The frames of inserted and of deleted rows, with the value of the field ``operation``: ``came`` or ``went``.
@@ -37,17 +37,17 @@ def image_frames(
     first = b"{" if omit else b'{"before":null,'
     between = b"" if omit else b',"after":null'
     return (
-        RowFrame(first + b'"after":', f',"{operation}":"{came}"{json_fields(others or {})}}}'.encode()),
-        RowFrame(b'{"before":', between + f',"{operation}":"{went}"{json_fields(others or {})}}}'.encode()),
+        RowFrame(first + b'"after":', f',"{operation}":"{came}"{encode_fields(others or {})}}}'.encode()),
+        RowFrame(b'{"before":', between + f',"{operation}":"{went}"{encode_fields(others or {})}}}'.encode()),
     )
 
 
-def json_fields(fields: Mapping[str, Any]) -> str:
+def encode_fields(fields: Mapping[str, Any]) -> str:
     """Fields that follow others in a JSON object, each with a comma before it."""
-    return "".join(f",{json.dumps(name)}:{_json(value)}" for name, value in fields.items())
+    return "".join(f",{json.dumps(name)}:{_dump_json(value)}" for name, value in fields.items())
 
 
-def _json(value: Any) -> str:
+def _dump_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 

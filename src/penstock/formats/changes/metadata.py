@@ -77,30 +77,30 @@ def read_unchanged(column: pa.Array) -> Values:
     return column, None
 
 
-def epoch(unit: int) -> Callable[[pa.Array], Values]:
+def epoch_reader(unit: int) -> Callable[[pa.Array], Values]:
     """Integers in units of ``unit`` microseconds since the epoch to timestamps."""
 
     def read(column: pa.Array) -> Values:
-        return _timestamps(fixed_values(column, np.int64), is_null(column), unit)
+        return _to_timestamps(fixed_values(column, np.int64), is_null(column), unit)
 
     return read
 
 
-def epoch_text(texts: pa.Array) -> Values:
+def read_epoch_text(texts: pa.Array) -> Values:
     """Texts of milliseconds since the epoch as timestamps."""
     values, refused = parse_texts(texts, "^-?[0-9]{1,18}$", pa.int64(), _parse_long)
-    shown, outside = _timestamps(values, is_null(texts) | refused, 1000)
+    shown, outside = _to_timestamps(values, is_null(texts) | refused, 1000)
     return shown, refused if outside is None else refused | outside
 
 
-def moments(plain: str, one: Callable[[str], int | None]) -> Callable[[pa.Array], Values]:
+def moment_reader(plain: str, one: Callable[[str], int | None]) -> Callable[[pa.Array], Values]:
     """A reader of texts as timestamps. Arrow reads those that match ``plain``. ``one`` reads any other to microseconds
     since the epoch, or None for null, or raises ValueError."""
 
     def read(column: pa.Array) -> Values:
         values, refused = parse_texts(column, plain, pa.timestamp("us"), one)
         missing = (values == _NULL) | is_null(column) | refused
-        return _timestamps(np.where(missing, 0, values), missing, 1)[0], refused
+        return _to_timestamps(np.where(missing, 0, values), missing, 1)[0], refused
 
     return read
 
@@ -135,7 +135,7 @@ def _parse_long(text: str) -> int:
     return numbers.parse_integer(text, "BIGINT")
 
 
-def _timestamps(values: npt.NDArray[np.int64], missing: Mask, unit: int) -> Values:
+def _to_timestamps(values: npt.NDArray[np.int64], missing: Mask, unit: int) -> Values:
     """Values beyond 64 bits of microseconds are refused."""
     outside = ~missing & ((values > _LARGEST // unit) | (values < -_LARGEST // unit))
     usable = ~(missing | outside)

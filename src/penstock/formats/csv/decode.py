@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from penstock.columns.buffers import binary_parts, validity
 from penstock.columns.nested import NestedColumns
-from penstock.exact.merge import completed
+from penstock.exact.merge import merge_exact_rows
 from penstock.formats.csv import read_kernel
 from penstock.formats.csv.exact_reader import ExactCsvReader
 from penstock.formats.csv.options import CsvOptions
@@ -62,7 +62,7 @@ class CsvDecoder(TableCodec[CsvOptions]):
             columns.vectors,
             status,
         )
-        return completed(
+        return merge_exact_rows(
             columns.batch(text, binaries=gather_base64),
             status,
             lambda index: [self._reader.row(text[offsets[index] : offsets[index + 1]].tobytes())],

@@ -7,11 +7,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.columns.buffers import Bytes, cast, messages_of
+from penstock.columns.buffers import Bytes, cast, slice_messages
 from penstock.columns.nested import NestedInputs, Shape
-from penstock.exact.merge import with_texts
+from penstock.exact.merge import replace_with_texts
 from penstock.formats.csv import write_kernel
-from penstock.formats.csv.exact_writer import csv_lines, csv_texts
+from penstock.formats.csv.exact_writer import write_csv_lines, write_csv_texts
 from penstock.formats.csv.options import CsvOptions
 from penstock.formats.csv.schema import NESTED, check_schema
 from penstock.formats.shared.codec import TableCodec
@@ -31,20 +31,22 @@ class CsvEncoder(TableCodec[CsvOptions]):
 
     def encode(self, rows: pa.RecordBatch) -> pa.BinaryArray:
         """One message per row. Raises RecordError if they exceed the size of a column."""
-        lines = self._lines(cast(rows, self.schema))
+        lines = self._write_lines(cast(rows, self.schema))
         end = self.options.line_delimiter.encode()
         return pc.binary_join_element_wise(lines, end, b"") if end else lines
 
-    def _lines(self, rows: pa.RecordBatch) -> pa.BinaryArray:
+    def _write_lines(self, rows: pa.RecordBatch) -> pa.BinaryArray:
         options = self.options
         if not options.ascii_marks:
-            return pa.array(csv_lines(rows, self.schema, options), pa.binary())
+            return pa.array(write_csv_lines(rows, self.schema, options), pa.binary())
         finished = {index for index, field in enumerate(self.schema.fields) if isinstance(field.type, NESTED)}
         while True:
-            given = with_texts(self.schema, rows, finished, lambda column, each: csv_texts(column, each, options))
+            given = replace_with_texts(
+                self.schema, rows, finished, lambda column, each: write_csv_texts(column, each, options)
+            )
             out, offsets, left = self._write(*given)
             if left < 0:
-                return messages_of(out, offsets, "csv")
+                return slice_messages(out, offsets, "csv")
             finished.add(left)
 
     def _write(self, schema: RowType, rows: pa.RecordBatch) -> tuple[Bytes, npt.NDArray[np.int64], int]:

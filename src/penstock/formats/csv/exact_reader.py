@@ -1,6 +1,6 @@
 """Reads one line at a time by all of Flink's rules. The compiled loop must agree with it.
 
-The rules are those of Flink's ``CsvToRowDataConverters``. An empty cell is NULL unless its column is a string, bytes,
+The rules come from Flink's ``CsvToRowDataConverters``. An empty cell is NULL unless its column is a string, bytes,
 an ARRAY or a ROW: a NULL that was written without ``null-literal`` is read as NULL.
 """
 
@@ -14,7 +14,7 @@ from penstock.exact import numbers, timestamps
 from penstock.exact.base64 import parse_base64
 from penstock.exact.errors import FieldError, Malformed
 from penstock.formats.csv.options import CsvOptions
-from penstock.formats.csv.parser import cells
+from penstock.formats.csv.parser import parse_cells
 from penstock.types import (
     ArrayType,
     BinaryType,
@@ -43,7 +43,7 @@ class ExactCsvReader:
 
     def row(self, message: bytes) -> dict[str, Any]:
         """The row of one message. Raises Malformed if it is not CSV, and FieldError if a value does not fit."""
-        found = self._fit_cells(cells(message, self.options))
+        found = self._fit_cells(parse_cells(message, self.options))
         row: dict[str, Any] = dict.fromkeys(self.schema.names)
         for name, convert, text in zip(self.schema.names, self._converters, found, strict=False):
             try:
@@ -55,7 +55,7 @@ class ExactCsvReader:
     def _fit_cells(self, found: list[str]) -> list[str]:
         """The cells, if there is one per column or the options allow a different number."""
         wanted, given = len(self._converters), len(found)
-        if given == wanted + 1 and not numbers.java_trim(found[-1]) and self.options.allow_trailing_comma:
+        if given == wanted + 1 and not numbers.trim_like_java(found[-1]) and self.options.allow_trailing_comma:
             return found[:wanted]
         if given > wanted:
             if self.options.ignore_trailing_unmappable:
@@ -66,7 +66,7 @@ class ExactCsvReader:
         return found
 
     def _nullable(self, data_type: DataType) -> _Convert:
-        convert, nested = self._converter(data_type), isinstance(data_type, ArrayType | RowType)
+        convert, nested = self._build_converter(data_type), isinstance(data_type, ArrayType | RowType)
         literal, ignore = self.options.null_literal, self.options.ignore_parse_errors
         empty_is_null = not (nested or isinstance(data_type, StringType | BinaryType)) or (
             self.options.empty_string_as_null and not nested
@@ -84,7 +84,7 @@ class ExactCsvReader:
 
         return convert_cell
 
-    def _converter(self, data_type: DataType) -> _Convert:
+    def _build_converter(self, data_type: DataType) -> _Convert:
         match data_type:
             case PrimitiveType(name=name):
                 return _primitive(name)
@@ -98,15 +98,15 @@ class ExactCsvReader:
                 unit = 10 ** (9 - precision)
                 return lambda text: timestamps.parse_iso_time(text) // unit * unit
             case TimestampType(local_zone=zone):
-                return lambda text: timestamps.parse_timestamp(numbers.java_trim(text), False, zone)
+                return lambda text: timestamps.parse_timestamp(numbers.trim_like_java(text), False, zone)
             case ArrayType(element=element):
                 convert = self._nullable(element)
-                return lambda text: [convert(each) for each in self._elements(text)]
+                return lambda text: [convert(each) for each in self._split_elements(text)]
             case RowType():
                 return self._row(data_type)
         raise TypeError(f"no CSV form of {data_type}")
 
-    def _elements(self, text: str) -> list[str]:
+    def _split_elements(self, text: str) -> list[str]:
         if not text.strip():
             return []
         parts = text.split(self.options.array_element_delimiter)
@@ -116,7 +116,7 @@ class ExactCsvReader:
         converters = [self._nullable(each.type) for each in data_type.fields]
 
         def convert_cell(text: str) -> dict[str, Any] | None:
-            parts = self._elements(text)
+            parts = self._split_elements(text)
             if not parts:
                 return None
             if len(parts) < len(converters) and not self.options.ignore_parse_errors:
@@ -132,11 +132,11 @@ class ExactCsvReader:
 def _primitive(name: str) -> _Convert:
     match name:
         case "BOOLEAN":
-            return lambda text: numbers.java_trim(text).lower() == "true"
+            return lambda text: numbers.trim_like_java(text).lower() == "true"
         case "FLOAT":
             return numbers.parse_float
         case "DOUBLE":
             return numbers.parse_double
         case "DATE":
-            return timestamps.lenient_date
+            return timestamps.parse_lenient_date
     return lambda text: numbers.parse_integer(text, name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from penstock.exact.texts import slices, text_of, written
+from penstock.exact.texts import slices, text_writer, write_texts
 from penstock.formats.csv.options import CsvOptions
 from penstock.types import ArrayType, DataType, DecimalType, PrimitiveType, RowType
 
@@ -13,13 +13,13 @@ from penstock.types import ArrayType, DataType, DecimalType, PrimitiveType, RowT
 LONGEST_CHECKED = 24
 
 
-def csv_lines(rows: pa.RecordBatch, schema: RowType, options: CsvOptions) -> list[bytes]:
+def write_csv_lines(rows: pa.RecordBatch, schema: RowType, options: CsvOptions) -> list[bytes]:
     """One line per row, as :func:`penstock.formats.csv.write_kernel.write_records` writes it, for any characters that
     the options name."""
     null = options.null_literal or ""
     columns: list[list[str]] = []
     for column, field in zip(rows.columns, schema.fields, strict=True):
-        texts = csv_texts(column, field.type, options)
+        texts = write_csv_texts(column, field.type, options)
         bare = isinstance(field.type, DecimalType) or (
             isinstance(field.type, PrimitiveType) and field.type.name != "DATE"
         )
@@ -39,26 +39,27 @@ def _quote(text: str, options: CsvOptions) -> str:
     return quote + "".join(each * 2 if each in (quote, escape) else each for each in text) + quote
 
 
-def csv_texts(array: pa.Array, data_type: DataType, options: CsvOptions) -> list[str | None]:
+def write_csv_texts(array: pa.Array, data_type: DataType, options: CsvOptions) -> list[str | None]:
     """One text per value, None for null."""
     match data_type:
         case ArrayType(element=element):
-            return _arrays(array, element, options)
+            return _write_arrays(array, element, options)
         case RowType():
             return _row_texts(array, data_type, options)
-    return written(array, text_of(data_type, plain=True))
+    return write_texts(array, text_writer(data_type, plain=True))
 
 
-def _arrays(array: pa.Array, element: DataType, options: CsvOptions) -> list[str | None]:
+def _write_arrays(array: pa.Array, element: DataType, options: CsvOptions) -> list[str | None]:
     null = options.null_literal or ""
-    elements = [null if each is None else each for each in csv_texts(array.values, element, options)]
+    elements = [null if each is None else each for each in write_csv_texts(array.values, element, options)]
     return [None if part is None else options.array_element_delimiter.join(elements[part]) for part in slices(array)]
 
 
 def _row_texts(array: pa.Array, data_type: RowType, options: CsvOptions) -> list[str | None]:
     null = options.null_literal or ""
     columns = [
-        csv_texts(column, each.type, options) for column, each in zip(array.flatten(), data_type.fields, strict=True)
+        write_csv_texts(column, each.type, options)
+        for column, each in zip(array.flatten(), data_type.fields, strict=True)
     ]
     return [
         options.array_element_delimiter.join(null if each is None else each for each in parts) if given else None

@@ -10,7 +10,7 @@ from penstock.errors import Problem
 from penstock.options import BOOLEAN, CHARACTER, TEXT, OptionSet, Rule, opt
 
 
-def _quote_or_none(options: CsvOptions) -> Iterator[Problem]:
+def _check_quote(options: CsvOptions) -> Iterator[Problem]:
     if options.disable_quote_character and options.quote_character is not None:
         yield Problem(
             "quote-character cannot be set when disable-quote-character is true",
@@ -19,7 +19,7 @@ def _quote_or_none(options: CsvOptions) -> Iterator[Problem]:
         )
 
 
-def _distinct(options: CsvOptions) -> Iterator[Problem]:
+def _check_distinct(options: CsvOptions) -> Iterator[Problem]:
     quote = None if options.disable_quote_character else options.quote_character or '"'
     if options.field_delimiter in (quote, options.escape_character):
         yield Problem("field-delimiter must differ from the quote and escape characters", "field-delimiter")
@@ -99,7 +99,7 @@ class CsvOptions(OptionSet):
         "ignore-first-line", BOOLEAN, default=False, doc="When reading, skip the first line of each message."
     )
 
-    rules: ClassVar[tuple[Rule, ...]] = (_quote_or_none, _distinct)
+    rules: ClassVar[tuple[Rule, ...]] = (_check_quote, _check_distinct)
 
     @property
     def quote(self) -> str | None:

@@ -10,7 +10,7 @@ from penstock.formats.csv.options import CsvOptions
 _ESCAPED = {"0": "\0", "n": "\n", "r": "\r", "t": "\t"}
 
 
-def cells(message: bytes, options: CsvOptions) -> list[str]:
+def parse_cells(message: bytes, options: CsvOptions) -> list[str]:
     """The cells of the first line that is neither skipped nor a comment; other lines are ignored. Raises Malformed."""
     try:
         text = message.removeprefix(codecs.BOM_UTF8).decode()
@@ -19,7 +19,7 @@ def cells(message: bytes, options: CsvOptions) -> list[str]:
     reader = _LineReader(text, options)
     if options.ignore_first_line:
         reader.skip_line()
-    found = reader.line()
+    found = reader.read_line()
     if found is None:
         raise Malformed("the message has no content")
     return found
@@ -38,54 +38,54 @@ class _LineReader:
         self._to_the_end_of_the_line()
         self._end_line()
 
-    def line(self) -> list[str] | None:
+    def read_line(self) -> list[str] | None:
         """The next line's cells, None at the end of the text."""
         self._skip_comments()
         if self.at >= len(self.text):
             return None
-        found = [self._cell()]
-        while self._here() == self.options.field_delimiter:
+        found = [self._read_cell()]
+        while self._peek() == self.options.field_delimiter:
             self.at += 1
-            found.append(self._cell())
+            found.append(self._read_cell())
         self._end_line()
         return found
 
     def _skip_comments(self) -> None:
         """Move to a line that is neither blank nor a comment, and past its leading spaces, if comments are allowed."""
-        while self.options.allow_comments and self._here() in ("#", " ", "\n", "\r"):
-            if self._here() == "#":
+        while self.options.allow_comments and self._peek() in ("#", " ", "\n", "\r"):
+            if self._peek() == "#":
                 self._to_the_end_of_the_line()
             else:
                 self.at += 1
 
     def _to_the_end_of_the_line(self) -> None:
-        while self._here() not in ("\n", "\r", ""):
+        while self._peek() not in ("\n", "\r", ""):
             self.at += 1
 
-    def _here(self) -> str:
+    def _peek(self) -> str:
         return self.text[self.at : self.at + 1]
 
     def _end_line(self) -> None:
         self.at += 2 if self.text.startswith("\r\n", self.at) else 1
 
-    def _cell(self) -> str:
+    def _read_cell(self) -> str:
         if self.options.trim_spaces:
-            while self._here() in (" ", "\t") and self._here() != self.options.field_delimiter:
+            while self._peek() in (" ", "\t") and self._peek() != self.options.field_delimiter:
                 self.at += 1
-        if self.options.quote is not None and self._here() == self.options.quote:
+        if self.options.quote is not None and self._peek() == self.options.quote:
             return self._read_quoted()
         parts = []
-        while self._here() not in self.stops:
-            parts.append(self._character())
+        while self._peek() not in self.stops:
+            parts.append(self._read_character())
         text = "".join(parts)
         return text.rstrip(" \t") if self.options.trim_spaces else text
 
-    def _character(self) -> str:
+    def _read_character(self) -> str:
         """The next character, or the one that an escape means."""
-        found = self._here()
+        found = self._peek()
         self.at += 1
         if found == self.options.escape_character:
-            found = self._here()
+            found = self._peek()
             if not found:
                 raise Malformed("the text ends after an escape character")
             self.at += 1
@@ -93,25 +93,25 @@ class _LineReader:
         return found
 
     def _read_quoted(self) -> str:
-        quote, parts = self._here(), []
+        quote, parts = self._peek(), []
         self.at += 1
         while True:
-            found = self._here()
+            found = self._peek()
             if not found:
                 raise Malformed("a quoted value is not closed")
             if found != quote:
-                parts.append(self._character())
+                parts.append(self._read_character())
                 continue
             self.at += 1
-            if self._here() != quote:
+            if self._peek() != quote:
                 break
             parts.append(quote)
             self.at += 1
-        while self._here() not in self.stops:
-            if self._here() > " ":
+        while self._peek() not in self.stops:
+            if self._peek() > " ":
                 raise Malformed(
                     f"expected '{self.options.field_delimiter}' or the end of the line after a quoted value, "
-                    f"not {self._here()!r}"
+                    f"not {self._peek()!r}"
                 )
             self.at += 1
         return "".join(parts)

@@ -11,7 +11,7 @@ from penstock.columns.nested import BASE, ROOT, VALID_BASE
 from penstock.loops import chars, type_roots
 from penstock.loops.base64 import base64_size
 from penstock.loops.bytes import same_bytes
-from penstock.loops.compiled import Vector, borrowed, compiled
+from penstock.loops.compiled import Vector, borrow, compiled
 from penstock.loops.record_status import EXACT, READ
 from penstock.loops.strings import is_utf8
 from penstock.loops.values import scan_word, text_value
@@ -38,7 +38,7 @@ def read_records(
     scale of each column. ``quote``, ``escape`` and ``comment`` are -1 if there is no such character.
     """
     nodes, words, valid, _ = columns
-    text, literal, words, valid = borrowed(text), borrowed(literal), borrowed(words), borrowed(valid)
+    text, literal, words, valid = borrow(text), borrow(literal), borrow(words), borrow(valid)
     count = len(digits)
     for row in range(len(offsets) - 1):
         if status[row] != READ:

@@ -11,13 +11,15 @@ NESTED = (ArrayType, MapType, RowType)
 def check_schema(schema: RowType) -> None:
     """Raise SchemaError with every column whose type CSV cannot hold."""
     problems = tuple(
-        Problem(reason, field.name) for field in schema.fields if (reason := _complaint(field.type)) is not None
+        Problem(reason, field.name)
+        for field in schema.fields
+        if (reason := _explain_unsupported(field.type)) is not None
     )
     if problems:
         raise SchemaError(problems)
 
 
-def _complaint(data_type: DataType) -> str | None:
+def _explain_unsupported(data_type: DataType) -> str | None:
     match data_type:
         case MapType():
             return "csv does not support MAP; use the json format, or a STRING column"
@@ -31,4 +33,4 @@ def _complaint(data_type: DataType) -> str | None:
             return None
     if any(isinstance(each, NESTED) for each in inner):
         return "csv supports one level of nesting: the elements of an ARRAY or ROW must be single values"
-    return next((found for each in inner if (found := _complaint(each)) is not None), None)
+    return next((found for each in inner if (found := _explain_unsupported(each)) is not None), None)

@@ -7,7 +7,7 @@ from penstock.formats.csv.exact_writer import LONGEST_CHECKED
 from penstock.loops import chars, type_roots
 from penstock.loops.base64 import write_base64
 from penstock.loops.bytes import copy_bytes
-from penstock.loops.compiled import Vector, borrowed, compiled
+from penstock.loops.compiled import Vector, borrow, compiled
 from penstock.loops.decimals import write_decimal, write_wide_decimal
 from penstock.loops.values import write_value
 
@@ -65,7 +65,7 @@ def write_records(
     -1, or a column with a value that only :mod:`penstock.formats.csv.exact_writer` can write.
     """
     nodes, words, valid, text = columns
-    words, text, out = borrowed(words), borrowed(text), borrowed(out)
+    words, text, out = borrow(words), borrow(text), borrow(out)
     at = 0
     for row in range(len(offsets) - 1):
         for column in range(len(digits)):

@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.columns.buffers import batch_of
+from penstock.columns.buffers import build_batch
 from penstock.formats.avro_confluent.decode import AvroConfluentDecoder
 from penstock.formats.avro_confluent.options import AvroConfluentOptions
-from penstock.formats.changes.decode import changed_rows, image_changes, refusals
+from penstock.formats.changes.decode import collect_refusals, flatten_changes, read_image_changes
 from penstock.formats.changes.envelopes import Envelopes, Faults
 from penstock.formats.debezium_json.decode import OPERATIONS
 from penstock.formats.shared.codec import TableCodec
@@ -19,7 +19,7 @@ from penstock.spi import Decoded
 from penstock.types import STRING, Field, RowType, arrow_schema
 
 
-def envelope_type(schema: RowType) -> RowType:
+def build_envelope_type(schema: RowType) -> RowType:
     """The fields of a message that are read and written. Debezium writes others too: the source and the time."""
     image = schema.with_nullability(True)
     return RowType((Field("before", image), Field("after", image), Field("op", STRING)), nullable=False)
@@ -37,7 +37,7 @@ class DebeziumAvroConfluentDecoder(TableCodec[AvroConfluentOptions]):
 
     @cached_property
     def _records(self) -> AvroConfluentDecoder:
-        return AvroConfluentDecoder(envelope_type(self.schema), self.options)
+        return AvroConfluentDecoder(build_envelope_type(self.schema), self.options)
 
     def decode(self, messages: pa.BinaryArray) -> Decoded:
         """Decode a column of messages, which may have different schemas. ``bad`` lists the refused messages.
@@ -50,7 +50,7 @@ class DebeziumAvroConfluentDecoder(TableCodec[AvroConfluentOptions]):
         columns = dict(zip(read.rows.schema.names, read.rows.columns, strict=True))
         message = np.arange(read.rows.num_rows) if read.origin is None else read.origin
         envelopes, faults = Envelopes(columns, message, read.bad), Faults(len(message))
-        changes = image_changes(columns, OPERATIONS, "op", str, faults)
-        found, kinds, change = changed_rows(changes, ~faults.is_faulty)
-        bad = sorted((*read.bad, *refusals(envelopes, faults, changes)), key=lambda each: each.index)
-        return Decoded(batch_of(found, arrow_schema(self.schema), len(change)), message[change], kinds, tuple(bad))
+        changes = read_image_changes(columns, OPERATIONS, "op", str, faults)
+        found, kinds, change = flatten_changes(changes, ~faults.is_faulty)
+        bad = sorted((*read.bad, *collect_refusals(envelopes, faults, changes)), key=lambda each: each.index)
+        return Decoded(build_batch(found, arrow_schema(self.schema), len(change)), message[change], kinds, tuple(bad))

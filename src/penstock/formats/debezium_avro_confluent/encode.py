@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from penstock.formats.avro_confluent.encode import AvroConfluentEncoder
 from penstock.formats.avro_confluent.options import AvroConfluentOptions
-from penstock.formats.debezium_avro_confluent.decode import envelope_type
+from penstock.formats.debezium_avro_confluent.decode import build_envelope_type
 from penstock.formats.shared.codec import TableCodec
 from penstock.types import RowKind, arrow_schema
 
@@ -29,7 +29,7 @@ class DebeziumAvroConfluentEncoder(TableCodec[AvroConfluentOptions]):
 
     @cached_property
     def _records(self) -> AvroConfluentEncoder:
-        return AvroConfluentEncoder(envelope_type(self.schema), self.options)
+        return AvroConfluentEncoder(build_envelope_type(self.schema), self.options)
 
     def encode(self, rows: pa.RecordBatch, kinds: npt.NDArray[np.int8] | None = None) -> pa.BinaryArray:
         """One message per row.

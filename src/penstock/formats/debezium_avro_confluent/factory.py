@@ -1,6 +1,6 @@
 """Changes as Debezium writes them in Avro, after the id of their schema in a schema registry, by Flink's rules. The
-options are those of ``avro-confluent``; the schema is that of the whole message, with ``before``, ``after`` and ``op``.
-There are no columns of metadata, as in Flink."""
+options are the same as with ``avro-confluent``; the schema is the whole message's, with ``before``, ``after`` and
+``op``. There are no columns of metadata, as in Flink."""
 
 from __future__ import annotations
 

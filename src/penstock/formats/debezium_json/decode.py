@@ -7,9 +7,16 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from penstock.formats.changes.decode import DELETE, INSERT, UPDATE, ChangeDecoder, DecodedChanges, image_changes
+from penstock.formats.changes.decode import DELETE, INSERT, UPDATE, ChangeDecoder, DecodedChanges, read_image_changes
 from penstock.formats.changes.envelopes import Envelopes, Faults, always, is_null
-from penstock.formats.changes.metadata import MILLISECONDS, TEXT_MAP, Metadata, epoch, epoch_text, read_unchanged
+from penstock.formats.changes.metadata import (
+    MILLISECONDS,
+    TEXT_MAP,
+    Metadata,
+    epoch_reader,
+    read_epoch_text,
+    read_unchanged,
+)
 from penstock.formats.debezium_json.options import DebeziumJsonOptions
 from penstock.types import BIGINT, STRING, Field, RowType
 
@@ -20,8 +27,8 @@ _SOURCE = Field("source", TEXT_MAP)
 #: The metadata columns, by key.
 METADATA = {
     "schema": Metadata(STRING, Field("schema", STRING), read_unchanged, beside=True),
-    "ingestion-timestamp": Metadata(MILLISECONDS, Field("ts_ms", BIGINT), epoch(1000)),
-    "source.timestamp": Metadata(MILLISECONDS, _SOURCE, epoch_text, "ts_ms"),
+    "ingestion-timestamp": Metadata(MILLISECONDS, Field("ts_ms", BIGINT), epoch_reader(1000)),
+    "source.timestamp": Metadata(MILLISECONDS, _SOURCE, read_epoch_text, "ts_ms"),
     "source.database": Metadata(STRING, _SOURCE, read_unchanged, "db"),
     "source.schema": Metadata(STRING, _SOURCE, read_unchanged, "schema"),
     "source.table": Metadata(STRING, _SOURCE, read_unchanged, "table"),
@@ -62,7 +69,7 @@ class DebeziumJsonDecoder(ChangeDecoder[DebeziumJsonOptions]):
         if self.options.schema_include:
             missing = "the field is missing or null; set 'schema-include' to false if messages hold no schema"
             faults.add(is_null(envelopes.columns["payload"]), always("payload", missing))
-        return image_changes(self._payload(envelopes), OPERATIONS, "op", self._path, faults)
+        return read_image_changes(self._payload(envelopes), OPERATIONS, "op", self._path, faults)
 
     def _payload(self, envelopes: Envelopes) -> dict[str, pa.Array]:
         if not self.options.schema_include:

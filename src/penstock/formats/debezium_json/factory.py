@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from penstock.errors import OptionsError, Problem
-from penstock.formats.changes.encode import RowFrame, image_frames
+from penstock.formats.changes.encode import RowFrame, build_image_frames
 from penstock.formats.changes.factory import TableChangeFormat
 from penstock.formats.debezium_json.decode import DebeziumJsonDecoder
 from penstock.formats.debezium_json.options import DebeziumJsonOptions
 
 
-def _frames(options: DebeziumJsonOptions) -> tuple[RowFrame, RowFrame]:
+def _build_frames(options: DebeziumJsonOptions) -> tuple[RowFrame, RowFrame]:
     """Raises OptionsError if messages are to contain their schema, which only Kafka Connect knows."""
     if options.schema_include:
         hint = "remove it; it is only for reading"
@@ -20,9 +20,14 @@ def _frames(options: DebeziumJsonOptions) -> tuple[RowFrame, RowFrame]:
         others = {
             "source": {key: each for key, each in source.items() if each is not None or not options.ignore_null_fields}
         }
-    return image_frames("op", "c", "d", omit=options.ignore_null_fields, others=others)
+    return build_image_frames("op", "c", "d", omit=options.ignore_null_fields, others=others)
 
 
 FORMAT = TableChangeFormat(
-    "debezium-json", DebeziumJsonOptions, DebeziumJsonDecoder, _frames, __doc__, ("source.database", "source.table")
+    "debezium-json",
+    DebeziumJsonOptions,
+    DebeziumJsonDecoder,
+    _build_frames,
+    __doc__,
+    ("source.database", "source.table"),
 )

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from penstock.columns.buffers import Bytes, binary_parts, validity
 from penstock.columns.nested import NestedColumns
-from penstock.exact.merge import completed
+from penstock.exact.merge import merge_exact_rows
 from penstock.formats.json import read_kernel
 from penstock.formats.json.exact_reader import ExactJsonReader
 from penstock.formats.json.field_names import FieldNames
@@ -87,7 +87,7 @@ class JsonDecoder(TableCodec[JsonOptions]):
         status = np.where(empty, NO_ROW, READ if self._names.plain else EXACT).astype(np.uint8)
         nested = self._run_loop(text, offsets, status)
         batch = nested.batch(text, copy_unescaped, gather_base64)
-        found = completed(
+        found = merge_exact_rows(
             batch, status, lambda index: self._reader.read_rows(text[offsets[index] : offsets[index + 1]].tobytes())
         )
         return found, nested, status == READ

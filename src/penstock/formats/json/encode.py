@@ -8,11 +8,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.columns.buffers import Bytes, cast, messages_of
+from penstock.columns.buffers import Bytes, cast, slice_messages
 from penstock.columns.nested import NestedInputs, Shape
-from penstock.exact.merge import with_texts
+from penstock.exact.merge import replace_with_texts
 from penstock.formats.json import write_kernel
-from penstock.formats.json.exact_writer import json_texts
+from penstock.formats.json.exact_writer import write_json_texts
 from penstock.formats.json.options import JsonOptions, TimestampStandard
 from penstock.formats.json.quoting import escaped_size
 from penstock.formats.json.schema import check_schema
@@ -40,10 +40,10 @@ class JsonEncoder(TableCodec[JsonOptions]):
         while True:
             out, offsets, left = self._write(steps, given)
             if left < 0:
-                return messages_of(out, offsets, "json")
+                return slice_messages(out, offsets, "json")
             finished = steps.finished | {left}
-            schema, given = with_texts(
-                self.schema, rows, finished, lambda column, each: json_texts(column, each, self.options)
+            schema, given = replace_with_texts(
+                self.schema, rows, finished, lambda column, each: write_json_texts(column, each, self.options)
             )
             steps = JsonWriteProgram(Shape.from_row_type(schema), finished)
 

@@ -1,6 +1,6 @@
 """Reads one record at a time by all of Flink's rules. The compiled loop must agree with it.
 
-The rules are those of Flink's ``JsonParserToRowDataConverters`` (the streaming parser) and of its tree parser. When
+The rules come from Flink's ``JsonParserToRowDataConverters`` (the streaming parser) and from its tree parser. When
 Flink's streaming parser ignores a value of the wrong shape, it may lose its position in the message. This reader reads
 NULL and continues after the value.
 """
@@ -15,9 +15,9 @@ from typing import Any
 
 from penstock.exact import numbers, timestamps
 from penstock.exact.base64 import parse_base64
-from penstock.exact.errors import FieldError, Malformed, shown
+from penstock.exact.errors import FieldError, Malformed, show_value
 from penstock.formats.json.options import JsonOptions, TimestampStandard
-from penstock.formats.json.parser import Document, Number, Object, documents
+from penstock.formats.json.parser import Document, Number, Object, parse_documents
 from penstock.formats.json.quoting import quote
 from penstock.loops.type_roots import time_digits
 from penstock.types import (
@@ -60,7 +60,7 @@ class ExactJsonReader:
         """
         rows: list[dict[str, Any]] = []
         refusal: Malformed | None = None
-        found, ignore = documents(message), self.options.ignore_parse_errors
+        found, ignore = parse_documents(message), self.options.ignore_parse_errors
         try:
             for each in found if self.options.json_parser else list(found):
                 if isinstance(each, Object):
@@ -83,7 +83,7 @@ class ExactJsonReader:
         return row
 
     def _nullable(self, data_type: DataType) -> _Convert:
-        convert = self._converter(data_type)
+        convert = self._build_converter(data_type)
         ignore = self.options.ignore_parse_errors
 
         def convert_document(value: Document) -> Any:
@@ -98,14 +98,14 @@ class ExactJsonReader:
 
         return convert_document
 
-    def _converter(self, data_type: DataType) -> _Convert:
+    def _build_converter(self, data_type: DataType) -> _Convert:
         match data_type:
             case PrimitiveType(name=name):
                 return self._primitive(name)
             case StringType():
-                return self._text
+                return self._read_text
             case BinaryType():
-                return _bytes
+                return _decode_bytes
             case DecimalType():
                 return lambda value: numbers.to_decimal(_decimal(value), data_type)
             case TimeType():
@@ -146,7 +146,7 @@ class ExactJsonReader:
             return value.text if _NOT_ZERO.match(value.text) else "0"
         return str(Decimal(float(value.text)))
 
-    def _text(self, value: Document) -> str:
+    def _read_text(self, value: Document) -> str:
         if isinstance(value, Object | list):
             return _serialize(value, self._decimals)
         if isinstance(value, Number) and not self.options.json_parser:
@@ -158,7 +158,7 @@ class ExactJsonReader:
 
         def convert_document(value: Document) -> list[Any]:
             if not isinstance(value, list):
-                raise _unfit("an array", value)
+                raise _unfit_error("an array", value)
             return [convert(each) for each in value]
 
         return convert_document
@@ -168,7 +168,7 @@ class ExactJsonReader:
 
         def convert_document(given: Document) -> list[tuple[Any, Any]]:
             if not isinstance(given, Object):
-                raise _unfit("an object for a map", given)
+                raise _unfit_error("an object for a map", given)
             return list({convert_key(name): convert_value(each) for name, each in given.pairs}.items())
 
         return convert_document
@@ -179,7 +179,7 @@ class ExactJsonReader:
 
         def convert_document(value: Document) -> dict[str, Any]:
             if not isinstance(value, Object):
-                raise _unfit("an object for a row", value)
+                raise _unfit_error("an object for a row", value)
             pairs = value.pairs if streaming else tuple(dict(value.pairs).items())
             row: dict[str, Any] = dict.fromkeys(converters)
             found = 0
@@ -207,7 +207,7 @@ def _convert_field(name: str, convert: _Convert, value: Document) -> Any:
         raise FieldError(name, str(error)) from error
 
 
-def _unfit(wanted: str, value: Document) -> ValueError:
+def _unfit_error(wanted: str, value: Document) -> ValueError:
     return ValueError(f"expected {wanted}, not {_describe_value(value)}")
 
 
@@ -217,7 +217,7 @@ def _describe_value(value: Document) -> str:
         return "null"
     if isinstance(value, Object | list):
         return "an object" if isinstance(value, Object) else "an array"
-    return shown(_scalar(value))
+    return show_value(_scalar(value))
 
 
 def _scalar(value: Document) -> str:
@@ -228,11 +228,11 @@ def _scalar(value: Document) -> str:
         return value.text
     if isinstance(value, bool):
         return "true" if value else "false"
-    raise _unfit("a single value", value)
+    raise _unfit_error("a single value", value)
 
 
 def _same_as_true(text: str) -> bool:
-    return numbers.java_trim(text).lower() == "true"
+    return numbers.trim_like_java(text).lower() == "true"
 
 
 def _truncate(value: Document, name: str, exact: bool) -> int:
@@ -242,22 +242,22 @@ def _truncate(value: Document, name: str, exact: bool) -> int:
         return numbers.parse_integer(_scalar(value), name)
     least, most = numbers.INTEGER_RANGES[name]
     if exact:
-        return int(numbers.in_range(numbers.parse_decimal(value.text), name, value.text))
+        return int(numbers.check_range(numbers.parse_decimal(value.text), name, value.text))
     real = float(value.text)
     if not float(least) <= real <= float(most):
-        raise numbers.out_of_range(value.text, name)
+        raise numbers.range_error(value.text, name)
     return min(int(real), most)
 
 
 def _decimal(value: Document) -> Decimal:
     if isinstance(value, bool | Object | list):
-        raise _unfit("a number", value)
-    return numbers.parse_decimal(numbers.java_trim(_scalar(value)))
+        raise _unfit_error("a number", value)
+    return numbers.parse_decimal(numbers.trim_like_java(_scalar(value)))
 
 
-def _bytes(value: Document) -> bytes:
+def _decode_bytes(value: Document) -> bytes:
     if not isinstance(value, str):
-        raise _unfit("base64 text", value)
+        raise _unfit_error("base64 text", value)
     return parse_base64(value)
 
 
@@ -267,8 +267,8 @@ def _format_number(value: Number, decimals: bool) -> str:
     if value.is_whole:
         return str(int(value.text))
     if decimals:
-        return numbers.decimal_text(numbers.parse_decimal(value.text), False)
-    return numbers.double_text(float(value.text))
+        return numbers.format_decimal(numbers.parse_decimal(value.text), False)
+    return numbers.format_double(float(value.text))
 
 
 def _has_decimals(data_type: DataType) -> bool:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from penstock.columns.nested import Shape, Vectors
 from penstock.loops import type_roots
-from penstock.loops.type_roots import root_of
+from penstock.loops.type_roots import describe_root
 
 #: The columns of ``table``, whose row ``n`` describes node ``n``: the first and the number of its fields; precision and
 #: scale of a number or time.
@@ -43,7 +43,7 @@ class FieldNames:
         fields: list[int] = []
         repeated: list[int] = []
         for index, node in enumerate(shape.nodes):
-            table[index, PRECISION:] = root_of(node.type)[1:]
+            table[index, PRECISION:] = describe_root(node.type)[1:]
             if node.root == type_roots.ROW:
                 table[index, FIRST], table[index, ARITY] = len(fields), len(node.children)
                 fields += node.children

@@ -48,17 +48,17 @@ _LONE = re.compile("[\ud800-\udfff]")
 
 def parse(message: bytes) -> Document:
     """The first JSON value in ``message``; text after it is ignored. Raises Malformed."""
-    return _reader(message).document()
+    return _open_reader(message).read_document()
 
 
-def documents(message: bytes) -> Iterator[Document]:
+def parse_documents(message: bytes) -> Iterator[Document]:
     """The elements of the array at the start of ``message``, one by one, or the first value if it is not an array.
 
     Raises Malformed where the text stops being JSON."""
-    return _reader(message).documents()
+    return _open_reader(message).read_documents()
 
 
-def _reader(message: bytes) -> _DocumentReader:
+def _open_reader(message: bytes) -> _DocumentReader:
     encoding = json.detect_encoding(message)
     complaint = "the text ends before the JSON value does"
     try:
@@ -75,28 +75,28 @@ class _DocumentReader:
     def __init__(self, text: str, complaint: str):
         self.text, self.complaint, self.at = text, complaint, 0
 
-    def documents(self) -> Iterator[Document]:
+    def read_documents(self) -> Iterator[Document]:
         """The elements of the next array, or the next value."""
         if not self._take("["):
-            yield self.document()
+            yield self.read_document()
         elif not self._take("]"):
-            yield self.document()
+            yield self.read_document()
             while not self._take("]"):
                 if not self._take(","):
                     raise self._unexpected_character("',' or ']'")
-                yield self.document()
+                yield self.read_document()
 
-    def document(self) -> Document:
+    def read_document(self) -> Document:
         """The next value."""
         open_containers: list[tuple[list[Document], list[str] | None]] = []
         while True:
-            value, container = self._value()
+            value, container = self._read_value()
             if container is not None:
                 if len(open_containers) >= DEEPEST:
                     raise Malformed(f"nested deeper than {DEEPEST} levels")
                 if not self._take("}" if container[1] is not None else "]"):
                     open_containers.append(container)
-                    self._key(container[1])
+                    self._read_key(container[1])
                     continue
                 value = self._close_container(container)
             while True:
@@ -105,7 +105,7 @@ class _DocumentReader:
                 values, keys = open_containers[-1]
                 values.append(value)
                 if self._take(","):
-                    self._key(keys)
+                    self._read_key(keys)
                     break
                 if not self._take("}" if keys is not None else "]"):
                     raise self._unexpected_character(
@@ -118,7 +118,7 @@ class _DocumentReader:
         values, keys = container
         return values if keys is None else Object(tuple(zip(keys, values, strict=True)))
 
-    def _value(self) -> tuple[Document, tuple[list[Document], list[str] | None] | None]:
+    def _read_value(self) -> tuple[Document, tuple[list[Document], list[str] | None] | None]:
         """The next scalar, or the container that opens here."""
         self._skip_blank()
         first = self.text[self.at : self.at + 1]
@@ -126,17 +126,17 @@ class _DocumentReader:
             self.at += 1
             return None, ([], [] if first == "{" else None)
         if first == '"':
-            return self._string(), None
+            return self._read_string(), None
         number = _NUMBER.match(self.text, self.at)
         if number is not None:
-            return self._number(number), None
+            return self._read_number(number), None
         word = _WORD.match(self.text, self.at)
         if word is None:
             raise self._unexpected_character("a value")
         self.at = word.end()
         return _WORDS[word.group()], None
 
-    def _number(self, match: re.Match[str]) -> Number:
+    def _read_number(self, match: re.Match[str]) -> Number:
         if match.end() - match.start() > LONGEST_NUMBER:
             raise Malformed(f"a number has more than {LONGEST_NUMBER} characters")
         self.at = match.end()
@@ -144,17 +144,17 @@ class _DocumentReader:
             raise self._unexpected_character("the end of a number")
         return Number(match.group())
 
-    def _key(self, keys: list[str] | None) -> None:
+    def _read_key(self, keys: list[str] | None) -> None:
         if keys is None:
             return
         self._skip_blank()
         if self.text[self.at : self.at + 1] != '"':
             raise self._unexpected_character("a field name in quotes")
-        keys.append(self._string())
+        keys.append(self._read_string())
         if not self._take(":"):
             raise self._unexpected_character("':'")
 
-    def _string(self) -> str:
+    def _read_string(self) -> str:
         try:
             text, self.at = _DECODER.raw_decode(self.text, self.at)
         except json.JSONDecodeError as error:

@@ -15,7 +15,7 @@ from penstock.formats.json.syntax import blank, keeps_its_text, string, unescape
 from penstock.loops import chars, type_roots
 from penstock.loops.base64 import base64_size
 from penstock.loops.bytes import same_bytes
-from penstock.loops.compiled import Vector, Word, borrowed, compiled
+from penstock.loops.compiled import Vector, Word, borrow, compiled
 from penstock.loops.decimals import wide_decimal
 from penstock.loops.map_keys import MOST_KEYS, keys_repeat
 from penstock.loops.numbers import number_value, scan_number
@@ -68,9 +68,9 @@ def read_records(
 ) -> tuple[int, int]:
     """Read every record from ``first`` on whose ``status`` is READ. Other records become a row of nulls, marked EXACT.
 
-    ``names`` are the arrays of :class:`penstock.formats.json.field_names.FieldNames`, ``columns`` those of
-    :class:`penstock.columns.nested.NestedColumns`. The words of a string are its start and its size without
-    escapes, and the start is ``~start`` if there are escapes. ``separator`` is the character between date and time.
+    ``names`` are the arrays of :class:`penstock.formats.json.field_names.FieldNames`, ``columns`` the arrays of
+    :class:`penstock.columns.nested.NestedColumns`. The words of a string are its start and its size without escapes,
+    and the start is ``~start`` if there are escapes. ``separator`` is the character between date and time.
     ``streaming`` selects Flink's streaming parser, which ignores further fields after as many as the row has.
     ``required``: an object must have all fields.
 
@@ -80,7 +80,7 @@ def read_records(
     """
     table, fields, keys, key_starts, repeated = names
     (padded, pad_starts), (nodes, words, valid, counts) = padding, columns
-    text, keys, words, valid = borrowed(text), borrowed(keys), borrowed(words), borrowed(valid)
+    text, keys, words, valid = borrow(text), borrow(keys), borrow(words), borrow(valid)
     seen = np.full(len(nodes), -1, np.int64)
     marks = np.zeros(len(repeated), np.int64)
     frames = np.zeros((len(nodes), 5), np.int64)

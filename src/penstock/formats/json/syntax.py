@@ -114,7 +114,7 @@ def string(text: Vector, at: int, end: int) -> tuple[int, int]:
 
 
 @compiled
-def _member(text: Vector, at: int, end: int) -> int:
+def _find_member_value(text: Vector, at: int, end: int) -> int:
     """The start of the value after the key at ``at`` and its colon, or FAILED."""
     if at >= end or text[at] != chars.QUOTE:
         return FAILED
@@ -148,7 +148,7 @@ def value_end(text: Vector, at: int, end: int) -> int:
             at = blank(text, at + 1, end)
             if at >= end or text[at] != (chars.BRACE_CLOSE if mark == chars.BRACE_OPEN else chars.BRACKET_CLOSE):
                 if mark == chars.BRACE_OPEN:
-                    at = _member(text, at, end)
+                    at = _find_member_value(text, at, end)
                 continue
         elif mark == chars.MINUS or chars.ZERO <= mark <= chars.NINE:
             at = scan_number(text, at, end)[0]
@@ -165,7 +165,7 @@ def value_end(text: Vector, at: int, end: int) -> int:
             if text[at] == chars.COMMA:
                 at = blank(text, at + 1, end)
                 if objects & 1:
-                    at = _member(text, at, end)
+                    at = _find_member_value(text, at, end)
                 break
             if text[at] != (chars.BRACE_CLOSE if objects & 1 else chars.BRACKET_CLOSE):
                 return FAILED

@@ -10,7 +10,7 @@ from penstock.formats.json.quoting import write_string
 from penstock.loops import chars, type_roots
 from penstock.loops.base64 import write_base64
 from penstock.loops.bytes import eight_bytes, put_eight_bytes
-from penstock.loops.compiled import Vector, borrowed, compiled
+from penstock.loops.compiled import Vector, borrow, compiled
 from penstock.loops.decimals import write_decimal, write_wide_decimal
 from penstock.loops.map_keys import MOST_KEYS, keys_repeat
 from penstock.loops.values import write_value, write_word
@@ -51,7 +51,7 @@ def write_records(
     Returns -1, or a column with a value that only :mod:`penstock.formats.json.exact_writer` can write.
     """
     nodes, words, valid, text = columns
-    names, text, out = borrowed(names), borrowed(text), borrowed(out)
+    names, text, out = borrow(names), borrow(text), borrow(out)
     frames = np.zeros((len(steps), 2), np.int64)  # for each open array or map: its index, and its last item
     spans, places = np.empty(2 * MOST_KEYS, np.int64), np.empty(2 * MOST_KEYS, np.int64)
     at = 0

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from penstock.columns.nested import Shape
 from penstock.formats.json.quoting import quote_in_bytes
 from penstock.loops import type_roots
-from penstock.loops.type_roots import root_of
+from penstock.loops.type_roots import describe_root
 
 #: The columns of a step: its operation, node and type root; the name of a field; precision and scale of a number or
 #: time; the next step if it is null; the column of the table that it belongs to.
@@ -59,7 +59,7 @@ class JsonWriteProgram:
         return int((counts[self.table[:, NODE]] * (lengths + fixed * widest)).sum())
 
     def _add(self, step: int, node: int, column: int = 0, name: str | None = None) -> int:
-        root, precision, scale = root_of(self.shape.nodes[node].type)
+        root, precision, scale = describe_root(self.shape.nodes[node].type)
         if root == type_roots.OTHER:
             root = self.shape.nodes[node].root
         if step == VALUE and column in self.finished:

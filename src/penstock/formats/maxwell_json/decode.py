@@ -8,9 +8,9 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from penstock.formats.changes.decode import DELETE, INSERT, NO_CHANGE, UPDATE, DecodedChanges, Images, operations
+from penstock.formats.changes.decode import DELETE, INSERT, NO_CHANGE, UPDATE, DecodedChanges, Images, read_operations
 from penstock.formats.changes.envelopes import Envelopes, Faults, always, is_null
-from penstock.formats.changes.metadata import MILLISECONDS, Metadata, epoch, read_unchanged
+from penstock.formats.changes.metadata import MILLISECONDS, Metadata, epoch_reader, read_unchanged
 from penstock.formats.changes.options import ChangeOptions
 from penstock.formats.changes.overlay import OverlayDecoder
 from penstock.types import BIGINT, STRING, ArrayType, Field, RowType
@@ -23,7 +23,7 @@ METADATA = {
     "database": Metadata(STRING, Field("database", STRING), read_unchanged),
     "table": Metadata(STRING, Field("table", STRING), read_unchanged),
     "primary-key-columns": Metadata(_TEXTS, Field("primary_key_columns", _TEXTS), read_unchanged),
-    "ingestion-timestamp": Metadata(MILLISECONDS, Field("ts", BIGINT), epoch(1_000_000)),
+    "ingestion-timestamp": Metadata(MILLISECONDS, Field("ts", BIGINT), epoch_reader(1_000_000)),
 }
 
 
@@ -38,7 +38,7 @@ class MaxwellJsonDecoder(OverlayDecoder[ChangeOptions]):
 
     def _changes(self, envelopes: Envelopes, faults: Faults, messages: pa.BinaryArray) -> DecodedChanges:
         data, old = envelopes.columns["data"], envelopes.columns["old"]
-        action = operations(_OPERATIONS, envelopes.columns["type"], "type", faults)
+        action = read_operations(_OPERATIONS, envelopes.columns["type"], "type", faults)
         faults.add(
             (action != NO_CHANGE) & is_null(data), always("data", "the field is missing or null; expected a row")
         )

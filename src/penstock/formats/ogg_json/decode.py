@@ -9,9 +9,9 @@ from typing import ClassVar
 import pyarrow as pa
 
 from penstock.exact import timestamps
-from penstock.formats.changes.decode import DELETE, INSERT, UPDATE, ChangeDecoder, DecodedChanges, image_changes
+from penstock.formats.changes.decode import DELETE, INSERT, UPDATE, ChangeDecoder, DecodedChanges, read_image_changes
 from penstock.formats.changes.envelopes import Envelopes, Faults
-from penstock.formats.changes.metadata import Metadata, moments, read_unchanged
+from penstock.formats.changes.metadata import Metadata, moment_reader, read_unchanged
 from penstock.formats.changes.options import ChangeOptions
 from penstock.types import STRING, ArrayType, Field, RowType, TimestampType
 
@@ -25,7 +25,7 @@ _STRICT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0
 _DAY_MICROS = 86_400_000_000
 
 
-def _current(text: str) -> int | None:
+def _read_current_time(text: str) -> int | None:
     """``current_ts``: 'yyyy-MM-ddTHH:mm:ss.SSSSSS', or any text that ``java.sql.Timestamp`` or ``Date`` reads, else
     null."""
     try:
@@ -36,13 +36,13 @@ def _current(text: str) -> int | None:
             return None
         hour, minute, second = (int(each or 0) for each in found.group(4, 5, 6))
         micros = int((found.group(7) or ".0")[1:].ljust(6, "0")[:6])
-        days = timestamps.lenient_date("-".join(found.group(1, 2, 3)))
+        days = timestamps.parse_lenient_date("-".join(found.group(1, 2, 3)))
         return days * _DAY_MICROS + ((hour * 60 + minute) * 60 + second) * 1_000_000 + micros
     except ValueError:
         return None
 
 
-def _operation(text: str) -> int:
+def _read_operation_time(text: str) -> int:
     """``op_ts``: 'yyyy-M-d', optionally with a space and 'H:m:s' with or without fraction. Raises ValueError."""
     found = _LOOSE.fullmatch(text)
     if found is None:
@@ -57,10 +57,12 @@ METADATA = {
     "table": Metadata(STRING, Field("table", STRING), read_unchanged),
     "primary-keys": Metadata(_TEXTS, Field("primary_keys", _TEXTS), read_unchanged),
     "ingestion-timestamp": Metadata(
-        _MICROSECONDS, Field("current_ts", STRING), moments(rf"^{_DAY}T{_TIME}\.[0-9]{{6}}$", _current)
+        _MICROSECONDS, Field("current_ts", STRING), moment_reader(rf"^{_DAY}T{_TIME}\.[0-9]{{6}}$", _read_current_time)
     ),
     "event-timestamp": Metadata(
-        _MICROSECONDS, Field("op_ts", STRING), moments(rf"^{_DAY} {_TIME}(?:\.[0-9]{{1,6}})?$", _operation)
+        _MICROSECONDS,
+        Field("op_ts", STRING),
+        moment_reader(rf"^{_DAY} {_TIME}(?:\.[0-9]{{1,6}})?$", _read_operation_time),
     ),
 }
 
@@ -75,4 +77,4 @@ class OggJsonDecoder(ChangeDecoder[ChangeOptions]):
         return RowType((*images, *self._metadata_fields()))
 
     def _changes(self, envelopes: Envelopes, faults: Faults, messages: pa.BinaryArray) -> DecodedChanges:
-        return image_changes(envelopes.columns, _OPERATIONS, "op_type", self._path, faults)
+        return read_image_changes(envelopes.columns, _OPERATIONS, "op_type", self._path, faults)

@@ -52,7 +52,7 @@ def must_be_utf8(field: MessageField) -> bool:
     return bool(field._GetFeatures().utf8_validation == FeatureSet.Utf8Validation.VERIFY)
 
 
-def first_names(enum: Any) -> dict[int, str]:
+def map_first_names(enum: Any) -> dict[int, str]:
     """The names of an enum's numbers; the first name if several share a number, as in Java."""
     found: dict[int, str] = {}
     for value in enum.values:
@@ -78,12 +78,12 @@ def _row_problems(message: Message, row: RowType, path: str) -> Iterator[Problem
                 yield from _value_problems(entry["key"], column.type.key, f"{inner}.key")
                 yield from _value_problems(entry["value"], column.type.value, f"{inner}.value")
             else:
-                yield _unfit(inner, "a map", column.type, "MAP")
+                yield _unfit_problem(inner, "a map", column.type, "MAP")
         elif field.is_repeated:
             if isinstance(column.type, ArrayType):
                 yield from _value_problems(field, column.type.element, inner)
             else:
-                yield _unfit(inner, "a repeated field", column.type, "ARRAY")
+                yield _unfit_problem(inner, "a repeated field", column.type, "ARRAY")
         else:
             yield from _value_problems(field, column.type, inner)
 
@@ -92,7 +92,7 @@ def _value_problems(field: MessageField, data_type: DataType, path: str) -> Iter
     is_bytes = field.type == _F.TYPE_BYTES
     expected, taken = ("BYTES", (type_roots.BYTES,)) if is_bytes else _COLUMNS[field.cpp_type]
     if nested_root(data_type) not in taken:
-        yield _unfit(path, _describe_field(field), data_type, expected)
+        yield _unfit_problem(path, _describe_field(field), data_type, expected)
     elif isinstance(data_type, RowType):
         yield from _row_problems(field.message_type, data_type, path)
 
@@ -102,7 +102,7 @@ def _describe_field(field: MessageField) -> str:
     return f"{_NAMES[field.type]} {named.full_name}" if named else _NAMES[field.type]
 
 
-def _unfit(path: str, described: str, data_type: DataType, expected: str) -> Problem:
+def _unfit_problem(path: str, described: str, data_type: DataType, expected: str) -> Problem:
     return Problem(
         f"the message has {described}, which does not fit a column of type {data_type.with_nullability(True)}",
         path,

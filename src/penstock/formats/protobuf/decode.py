@@ -11,12 +11,12 @@ import pyarrow as pa
 from penstock.columns.buffers import binary_parts, validity
 from penstock.columns.nested import NestedColumns
 from penstock.exact.errors import FieldError, Malformed
-from penstock.exact.merge import completed
+from penstock.exact.merge import merge_exact_rows
 from penstock.formats.protobuf import read_kernel
 from penstock.formats.protobuf.column_checks import check
 from penstock.formats.protobuf.exact_reader import ExactProtobufReader
 from penstock.formats.protobuf.options import ProtobufOptions
-from penstock.formats.protobuf.read_compiler import reading
+from penstock.formats.protobuf.read_compiler import compile_reading
 from penstock.formats.protobuf.read_program import ProtobufReadProgram
 from penstock.formats.protobuf.read_reasons import LEFT, READ_REASONS
 from penstock.formats.shared.codec import TableCodec
@@ -40,7 +40,7 @@ class ProtobufDecoder(TableCodec[ProtobufOptions]):
 
     @cached_property
     def _program(self) -> ProtobufReadProgram:
-        return reading(self.options.loaded_definition.message, self._shape, self.options.read_default_values)
+        return compile_reading(self.options.loaded_definition.message, self._shape, self.options.read_default_values)
 
     @cached_property
     def _exact(self) -> ExactProtobufReader:
@@ -71,4 +71,4 @@ class ProtobufDecoder(TableCodec[ProtobufOptions]):
             path = program.paths[path_index]
             raise FieldError(path, READ_REASONS[reason]) if path else Malformed(READ_REASONS[reason])
 
-        return completed(columns.batch(text), status, read_exactly)
+        return merge_exact_rows(columns.batch(text), status, read_exactly)

@@ -21,7 +21,7 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError
 
 from penstock.errors import OptionsError, Problem, nearest
-from penstock.formats.protobuf.java_names import java_names
+from penstock.formats.protobuf.java_names import list_java_names
 from penstock.formats.shared.codec import Picklable
 
 _INSTALL = "pip install '.[protobuf]', or set 'descriptor-file'"
@@ -131,28 +131,28 @@ def _parse_files(key: str, data: bytes) -> list[FileDescriptorProto]:
         raise _Unusable(key, "it describes no message", hint=_DESCRIBE)
     ordered: dict[str, FileDescriptorProto] = {}
     for each in found.values():
-        _after_imports(each, found, ordered)
+        _sort_after_imports(each, found, ordered)
     for each in ordered.values():
         each.ClearField("source_code_info")
         each.ClearField("extension")
         for message in each.message_type:
-            _without_extensions(message)
+            _remove_extensions(message)
     return list(ordered.values())
 
 
-def _after_imports(
+def _sort_after_imports(
     file: FileDescriptorProto, found: dict[str, FileDescriptorProto], ordered: dict[str, FileDescriptorProto]
 ) -> None:
     if file.name not in ordered:
         for name in file.dependency:
-            _after_imports(found[name], found, ordered)
+            _sort_after_imports(found[name], found, ordered)
         ordered[file.name] = file
 
 
-def _without_extensions(message: DescriptorProto) -> None:
+def _remove_extensions(message: DescriptorProto) -> None:
     message.ClearField("extension")
     for each in message.nested_type:
-        _without_extensions(each)
+        _remove_extensions(each)
 
 
 def _build(key: str, files: list[FileDescriptorProto]) -> None:
@@ -167,8 +167,8 @@ def _build(key: str, files: list[FileDescriptorProto]) -> None:
 
 def _find_message(files: list[FileDescriptorProto], wanted: str) -> str:
     """The full name of the message with this name, or with a Java class of this name."""
-    full = {name for file in files for name, _ in _names(file)}
-    java = {java: name for file in files for name, java in _names(file)}
+    full = {name for file in files for name, _ in _list_names(file)}
+    java = {java: name for file in files for name, java in _list_names(file)}
     name = wanted.strip().removeprefix(".").replace("$", ".")
     if name in full:
         return name
@@ -179,9 +179,9 @@ def _find_message(files: list[FileDescriptorProto], wanted: str) -> str:
     raise _Unusable("message-class-name", f"no message '{wanted}'", hint=nearest(name, [*full, *java]) or known)
 
 
-def _names(file: FileDescriptorProto) -> Iterator[tuple[str, str]]:
+def _list_names(file: FileDescriptorProto) -> Iterator[tuple[str, str]]:
     """The full name of each message of a file, and the name of its Java class with dots for ``$``."""
-    for name, java in java_names(file):
+    for name, java in list_java_names(file):
         yield name, java.replace("$", ".")
 
 
@@ -189,6 +189,6 @@ def _select_files(files: list[FileDescriptorProto], name: str) -> FileDescriptor
     """The file that defines the message, and its direct and indirect imports."""
     wanted: set[str] = set()
     for file in reversed(files):
-        if file.name in wanted or any(name == each for each, _ in _names(file)):
+        if file.name in wanted or any(name == each for each, _ in _list_names(file)):
             wanted |= {file.name, *file.dependency}
     return FileDescriptorSet(file=[each for each in files if each.name in wanted])

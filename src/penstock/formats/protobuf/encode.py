@@ -7,13 +7,13 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from penstock.columns.buffers import messages_of
+from penstock.columns.buffers import slice_messages
 from penstock.columns.nested import NestedInputs
 from penstock.errors import RecordError
 from penstock.formats.protobuf import write_kernel
 from penstock.formats.protobuf.column_checks import check
 from penstock.formats.protobuf.options import ProtobufOptions
-from penstock.formats.protobuf.write_program import writing
+from penstock.formats.protobuf.write_program import compile_writing
 from penstock.formats.shared.codec import TableCodec
 from penstock.loops import type_roots
 from penstock.loops.program import Program
@@ -32,20 +32,22 @@ class ProtobufEncoder(TableCodec[ProtobufOptions]):
 
     @cached_property
     def _program(self) -> Program:
-        return writing(self.options.loaded_definition.message, self._shape, self.options.write_null_string_literal)
+        return compile_writing(
+            self.options.loaded_definition.message, self._shape, self.options.write_null_string_literal
+        )
 
     def encode(self, rows: pa.RecordBatch) -> pa.BinaryArray:
         """One message per row. Raises RecordError with the index of a row that lacks a required field."""
         program, inputs = self._program, NestedInputs(self._shape, rows)
-        out, offsets = np.empty(self._room(inputs), np.uint8), np.zeros(rows.num_rows + 1, np.int64)
+        out, offsets = np.empty(self._estimate_size(inputs), np.uint8), np.zeros(rows.num_rows + 1, np.int64)
         row, reason, step = write_kernel.write_records(program.vectors, inputs.vectors, out, offsets)
         if reason:
             raise RecordError(
                 write_kernel.WRITE_REASONS[reason], offset=row, format="protobuf", field=program.paths[step]
             )
-        return messages_of(out, offsets, "protobuf")
+        return slice_messages(out, offsets, "protobuf")
 
-    def _room(self, inputs: NestedInputs) -> int:
+    def _estimate_size(self, inputs: NestedInputs) -> int:
         """The bytes that the messages take at most."""
         literal = len(self.options.write_null_string_literal.encode())
         nodes = self._shape.nodes

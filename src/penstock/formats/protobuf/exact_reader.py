@@ -13,7 +13,7 @@ from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
 
 from penstock.exact.errors import FieldError, Malformed
-from penstock.formats.protobuf.column_checks import Message, MessageField, field_path, first_names, is_map
+from penstock.formats.protobuf.column_checks import Message, MessageField, field_path, is_map, map_first_names
 from penstock.formats.protobuf.read_compiler import UNRECOGNIZED
 from penstock.formats.protobuf.read_reasons import NOT_TEXT, READ_REASONS
 from penstock.loops import type_roots
@@ -46,17 +46,17 @@ class ExactProtobufReader:
             text = _PREFIX.sub("", str(error))
             raise Malformed(f"the protobuf parser refuses the message{': ' if text else ''}{text}") from error
         if not found.IsInitialized():
-            raise FieldError(_missing(found, ""), "the message lacks this required field")
+            raise FieldError(_find_missing(found, ""), "the message lacks this required field")
         return self._row(found, self.row, "")
 
     def _row(self, message: Any, row: RowType, path: str) -> dict[str, Any]:
         fields: Mapping[str, MessageField] = message.DESCRIPTOR.fields_by_name
         return {
-            each.name: self._column(message, fields[each.name], each.type, field_path(path, each.name))
+            each.name: self._read_column(message, fields[each.name], each.type, field_path(path, each.name))
             for each in row.fields
         }
 
-    def _column(self, message: Any, field: MessageField, data_type: DataType, path: str) -> Any:
+    def _read_column(self, message: Any, field: MessageField, data_type: DataType, path: str) -> Any:
         if not self.read_defaults and field.has_presence and not message.HasField(field.name):
             return None
         value = getattr(message, field.name)
@@ -88,7 +88,7 @@ class ExactProtobufReader:
         return value if bits is None or value < 1 << (bits - 1) else value - (1 << bits)
 
 
-def _missing(message: Any, path: str) -> str:
+def _find_missing(message: Any, path: str) -> str:
     """The path of the first required field that is missing. The runtime's own search crashes on some messages."""
     for field in message.DESCRIPTOR.fields:
         if field.is_required and not message.HasField(field.name):
@@ -107,13 +107,13 @@ def _missing(message: Any, path: str) -> str:
                 )
             for inner_path, each in parts:
                 if not each.IsInitialized():
-                    return _missing(each, inner_path)
+                    return _find_missing(each, inner_path)
     return path
 
 
 def _enum(number: int, field: MessageField, root: int, path: str) -> str | int:
     if root == type_roots.STRING:
-        return first_names(field.enum_type).get(number, UNRECOGNIZED)
+        return map_first_names(field.enum_type).get(number, UNRECOGNIZED)
     limit = _LIMITS.get(root, 2**31)
     if not -limit <= number < limit:
         raise FieldError(path, "out of the range of the column's type")

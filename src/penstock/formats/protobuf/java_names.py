@@ -1,4 +1,4 @@
-"""The names of the Java classes that protoc generates for messages, by which Flink's tables refer to messages."""
+"""The names of the Java classes that protoc generates for messages: Flink's tables name messages by their classes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto
 
 
-def java_names(file: FileDescriptorProto) -> Iterator[tuple[str, str]]:
+def list_java_names(file: FileDescriptorProto) -> Iterator[tuple[str, str]]:
     """The full name of each message of a file, and the binary name of its class, as ``Class.forName`` takes it.
 
     By the file's ``java_package``, ``java_outer_classname`` and ``java_multiple_files``; see protobuf's guide to

@@ -15,12 +15,12 @@ from penstock.formats.protobuf.definition import Definition
 from penstock.options import BOOLEAN, LIST, TEXT, OptionSet, Rule, opt
 
 
-def _usable_files(options: ProtobufOptions) -> Iterator[Problem]:
+def _check_files(options: ProtobufOptions) -> Iterator[Problem]:
     if options.definition is None:  # another option is missing or wrong; the files can still be checked
         yield from Definition.load(None, options.descriptor_file, options.proto_file, options.proto_path).problems
 
 
-def _usable(options: ProtobufOptions) -> Iterator[Problem]:
+def _check_definition(options: ProtobufOptions) -> Iterator[Problem]:
     yield from options.loaded_definition.problems
 
 
@@ -79,7 +79,7 @@ class ProtobufOptions(OptionSet):
     )
     definition: Definition | None = field(default=None, repr=False)
 
-    rules: ClassVar[tuple[Rule, ...]] = (_usable_files, _usable)
+    rules: ClassVar[tuple[Rule, ...]] = (_check_files, _check_definition)
 
     def __post_init__(self) -> None:
         if self.definition is None:

@@ -11,7 +11,14 @@ from google.protobuf.descriptor import FieldDescriptor
 from penstock.columns.nested import Shape
 from penstock.errors import Problem, SchemaError
 from penstock.formats.protobuf import read_program as p
-from penstock.formats.protobuf.column_checks import Message, MessageField, field_path, first_names, is_map, must_be_utf8
+from penstock.formats.protobuf.column_checks import (
+    Message,
+    MessageField,
+    field_path,
+    is_map,
+    map_first_names,
+    must_be_utf8,
+)
 from penstock.loops import type_roots
 
 #: Java's name, and Flink's text, for a number that the enum does not have.
@@ -27,7 +34,7 @@ _MOST_BITS = 62
 _NEVER = -1
 
 
-def reading(message: Message, shape: Shape, read_defaults: bool) -> p.ProtobufReadProgram:
+def compile_reading(message: Message, shape: Shape, read_defaults: bool) -> p.ProtobufReadProgram:
     """The program that reads ``message`` into the columns of ``shape``, which fit it.
 
     With ``read_defaults``, absent fields get their default even if they have presence. Raises SchemaError if the column
@@ -35,7 +42,7 @@ def reading(message: Message, shape: Shape, read_defaults: bool) -> p.ProtobufRe
     """
     compiler = _ProtobufReadCompiler(shape, read_defaults)
     compiler.tables.set_message(compiler.tables.reserve(""), [], (0, 0), 0, False)
-    root = compiler.message(message, 0, "")
+    root = compiler.compile_message(message, 0, "")
     if compiler.problems:
         raise SchemaError(tuple(dict.fromkeys(compiler.problems)))
     blank = compiler.tables.begin_with(compiler.blank(0))
@@ -56,7 +63,7 @@ class _ProtobufReadCompiler:
         self.enums: dict[str, int] = {}
         self.problems: list[Problem] = []
 
-    def message(self, message: Message, node: int, path: str) -> int:
+    def compile_message(self, message: Message, node: int, path: str) -> int:
         """The number of a message that is read into the row ``node``, or only checked where that is SKIP."""
         if node == p.SKIP:
             if message.full_name in self.checked:
@@ -65,30 +72,30 @@ class _ProtobufReadCompiler:
         number = self.tables.reserve(path)
         if node == p.SKIP:
             self.checked[message.full_name] = number
-        children = self._children(node)
+        children = self._find_children(node)
         columns = {each.number: children.get(each.name, p.SKIP) for each in message.fields}
         begin = self.tables.begin_with(self.initial_values(message, node)) if node != p.SKIP else (0, 0)
         self._finish(number, message, columns, begin, path, entry=False)
         return number
 
-    def _children(self, node: int) -> dict[str, int]:
+    def _find_children(self, node: int) -> dict[str, int]:
         if node == p.SKIP:
             return {}
         return {self.shape.nodes[child].name: child for child in self.shape.nodes[node].children}
 
-    def _entry(self, field: MessageField, node: int, path: str) -> int:
+    def _compile_entry(self, field: MessageField, node: int, path: str) -> int:
         """The number of the message for a map's entry; its values are elements of the map's key and value nodes."""
         message = field.message_type
         if node == p.SKIP:
-            return self.message(message, p.SKIP, path)
+            return self.compile_message(message, p.SKIP, path)
         number = self.tables.reserve(path)
         key, value = self.shape.nodes[node].children
         fields = message.fields_by_name
-        values = [self._default(fields["key"], key, valid=True)]
+        values = [self._compile_default(fields["key"], key, valid=True)]
         if fields["value"].message_type:
             values += self.initial_values(fields["value"].message_type, value)
         else:
-            values.append(self._default(fields["value"], value, valid=True))
+            values.append(self._compile_default(fields["value"], value, valid=True))
         begin = self.tables.begin_with(values)
         columns = {fields["key"].number: key, fields["value"].number: value}
         self._finish(number, message, columns, begin, path, entry=True)
@@ -111,7 +118,7 @@ class _ProtobufReadCompiler:
         rows = []
         for each in sorted(message.fields, key=lambda each: int(each.number)):
             inner = field_path(path, each.name)
-            row = self._field(each, columns[each.number], columns, inner)
+            row = self._compile_field(each, columns[each.number], columns, inner)
             row[p.BIT] = bits.get(each.number, 0)
             rows.append((inner, row))
         self.tables.set_message(number, rows, begin, mask, entry)
@@ -123,30 +130,30 @@ class _ProtobufReadCompiler:
             return bool(field.message_type) and any(each.is_required for each in field.message_type.fields)
         return bool(field.is_required)
 
-    def _field(self, field: MessageField, node: int, columns: dict[int, int], path: str) -> list[int]:
+    def _compile_field(self, field: MessageField, node: int, columns: dict[int, int], path: str) -> list[int]:
         child, inner, a, b = p.SKIP, p.UNKNOWN, 0, 0
         value = node
         if field.is_repeated and node != p.SKIP:
             child = self.shape.nodes[node].children[0]
             value = child
         if is_map(field):
-            inner = self._entry(field, node, path)
+            inner = self._compile_entry(field, node, path)
         elif field.message_type:
-            inner = self.message(field.message_type, value, path if value != p.SKIP else "")
+            inner = self.compile_message(field.message_type, value, path if value != p.SKIP else "")
         elif field.enum_type:
-            a, b = self._enum(field.enum_type), self._enum_column(value)
+            a, b = self._place_enum(field.enum_type), self._enum_column(value)
         elif field.type == _F.TYPE_STRING:
             unless_utf8 = p.LEFT_UNLESS_TEXT if value != p.SKIP else p.ANYTHING
             a = p.REFUSED_UNLESS_TEXT if must_be_utf8(field) else unless_utf8
-        rivals = self.tables.begin_with(self._rivals(field, columns))
+        rivals = self.tables.begin_with(self._init_rivals(field, columns))
         return [field.number, field.type, int(field.is_repeated), node, child, inner, a, b, *rivals, 0]
 
-    def _rivals(self, field: MessageField, columns: dict[int, int]) -> Iterator[_Init]:
+    def _init_rivals(self, field: MessageField, columns: dict[int, int]) -> Iterator[_Init]:
         if field.containing_oneof is None:
             return
         for each in field.containing_oneof.fields:
             if each.number != field.number and columns[each.number] != p.SKIP:
-                yield from self._absent(each, columns[each.number])
+                yield from self._init_absent(each, columns[each.number])
 
     def _enum_column(self, node: int) -> int:
         if node == p.SKIP:
@@ -154,9 +161,9 @@ class _ProtobufReadCompiler:
         root = self.shape.nodes[node].root
         return p.AS_TEXT if root == type_roots.STRING else _LARGEST.get(root, 2**31 - 1)
 
-    def _enum(self, enum: Any) -> int:
+    def _place_enum(self, enum: Any) -> int:
         if enum.full_name not in self.enums:
-            names = sorted(first_names(enum).items())
+            names = sorted(map_first_names(enum).items())
             spans = [(self.tables.keep(name.encode()), len(name)) for _, name in (*names, (0, UNRECOGNIZED))]
             self.enums[enum.full_name] = self.tables.look_up(
                 [
@@ -171,18 +178,18 @@ class _ProtobufReadCompiler:
     def initial_values(self, message: Message, node: int) -> list[_Init]:
         """The initial values of a row whose message has no fields yet."""
         found = [(node, 1, 0, 0, p.NOTHING)]
-        children = self._children(node)
+        children = self._find_children(node)
         for each in message.fields:
             if each.name in children:
-                found += self._absent(each, children[each.name])
+                found += self._init_absent(each, children[each.name])
         return found
 
-    def _absent(self, field: MessageField, node: int) -> list[_Init]:
+    def _init_absent(self, field: MessageField, node: int) -> list[_Init]:
         if field.is_repeated:
             return [(node, int(self.read_defaults), self.shape.nodes[node].children[0], 0, p.LISTED)]
         if field.message_type:
             return self.initial_values(field.message_type, node) if self.read_defaults else self.blank(node)
-        return [self._default(field, node, valid=self.read_defaults or not field.has_presence)]
+        return [self._compile_default(field, node, valid=self.read_defaults or not field.has_presence)]
 
     def blank(self, node: int) -> list[_Init]:
         """Nulls in a node and in all nodes inside it except elements."""
@@ -193,11 +200,11 @@ class _ProtobufReadCompiler:
             return [(node, 0, found.children[0], 0, p.LISTED)]
         return [(node, 0, 0, 0, p.TEXTUAL if found.root in _TEXTS else p.NUMERIC)]
 
-    def _default(self, field: MessageField, node: int, *, valid: bool) -> _Init:
+    def _compile_default(self, field: MessageField, node: int, *, valid: bool) -> _Init:
         value = field.default_value
         root = self.shape.nodes[node].root
         if field.enum_type and root == type_roots.STRING:
-            value = first_names(field.enum_type)[value]
+            value = map_first_names(field.enum_type)[value]
         elif valid and root in _LARGEST and not -_LARGEST[root] - 1 <= value <= _LARGEST[root]:
             reason = f"the default of {field.full_name} is {value}, which does not fit a column of type"
             self.problems.append(Problem(f"{reason} {self.shape.nodes[node].type}", self._path(node)))

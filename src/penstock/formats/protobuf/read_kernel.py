@@ -17,7 +17,7 @@ from penstock.formats.protobuf import read_program as p
 from penstock.formats.protobuf import wire as wires
 from penstock.formats.protobuf.read_reasons import BAD_GROUP, BAD_LENGTH, BAD_TAG, CUT_SHORT, LEFT, NOT_TEXT
 from penstock.formats.protobuf.wire import read_number, read_short, read_varint
-from penstock.loops.compiled import Vector, Word, borrowed, compiled
+from penstock.loops.compiled import Vector, Word, borrow, compiled
 from penstock.loops.map_keys import MOST_KEYS, keys_repeat
 from penstock.loops.record_status import EXACT, READ
 from penstock.loops.strings import is_utf8
@@ -71,7 +71,7 @@ def _has_elements(first: int, last: int, index: int, inits: Vector, nodes: Vecto
 
 
 @compiled
-def _field(number: int, message: int, messages: Vector, fields: Vector, lookup: Vector) -> int:
+def _find_field(number: int, message: int, messages: Vector, fields: Vector, lookup: Vector) -> int:
     """The field of a message that has this number, or -1."""
     if number < messages[message, p.DENSE]:
         found: int = lookup[messages[message, p.LOOKUP] + number]
@@ -88,7 +88,7 @@ def _field(number: int, message: int, messages: Vector, fields: Vector, lookup: 
 
 @compiled
 def _place(value: Word, enum: int, table: Vector) -> int:
-    """The index of a number among those of an enum, or -1."""
+    """The index of a number among an enum's numbers, or -1."""
     count = table[enum]
     first = enum + 2
     if count == 0:
@@ -164,9 +164,9 @@ def read_records(
     """
     messages, fields, lookup, inits, table, maps, root, blank = program
     nodes, words, valid, counts = columns
-    text, inits, nodes = borrowed(text), borrowed(inits), borrowed(nodes)
-    words, valid, counts = borrowed(words), borrowed(valid), borrowed(counts)
-    messages, fields, lookup, table = borrowed(messages), borrowed(fields), borrowed(lookup), borrowed(table)
+    text, inits, nodes = borrow(text), borrow(inits), borrow(nodes)
+    words, valid, counts = borrow(words), borrow(valid), borrow(counts)
+    messages, fields, lookup, table = borrow(messages), borrow(fields), borrow(lookup), borrow(table)
     marks = np.zeros(len(counts), np.int64)
     frames = np.zeros((_DEEPEST, 5), np.int64)  # for each open message: its number, value, end, group, mask
     for row in range(first, len(offsets) - 1):
@@ -210,7 +210,7 @@ def read_records(
             if number == 0:
                 reason = BAD_TAG
                 break
-            field = _field(number, message, messages, fields, lookup)
+            field = _find_field(number, message, messages, fields, lookup)
             field_type, packed = 0, False
             if field >= 0:
                 field_type = fields[field, p.TYPE]

@@ -9,7 +9,7 @@ from penstock.formats.protobuf import wire as wires
 from penstock.formats.protobuf import write_program as p
 from penstock.formats.protobuf.wire import write_varint
 from penstock.loops.bytes import same_bytes, write_little_endian
-from penstock.loops.compiled import Vector, Word, borrowed, compiled
+from penstock.loops.compiled import Vector, Word, borrow, compiled
 
 #: Why a row cannot be written, by number.
 WRITE_REASONS = (
@@ -95,8 +95,8 @@ def write_records(
     written, the reason and the step.
     """
     (steps, table, constants), (nodes, words, valid, text) = program, columns
-    steps, table, constants, nodes = borrowed(steps), borrowed(table), borrowed(constants), borrowed(nodes)
-    words, valid, text, out = borrowed(words), borrowed(valid), borrowed(text), borrowed(out)
+    steps, table, constants, nodes = borrow(steps), borrow(table), borrow(constants), borrow(nodes)
+    words, valid, text, out = borrow(words), borrow(valid), borrow(text), borrow(out)
     frames = np.zeros(
         (p.DEEPEST, 2), np.int64
     )  # for each open message: its end; for a list: its index, its first element

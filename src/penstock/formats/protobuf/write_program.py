@@ -51,13 +51,13 @@ class _Step(ProgramStep):
     rivals_end: int = 0
 
 
-def writing(message: Message, shape: Shape, null_text: str) -> Program:
+def compile_writing(message: Message, shape: Shape, null_text: str) -> Program:
     """The steps that write the columns of ``shape``, which fit it, as ``message``.
 
     Raises SchemaError for required fields without a column.
     """
     compiler = _ProtobufWriteCompiler(shape, null_text.encode())
-    compiler.fields(message, 0, "")
+    compiler.compile_fields(message, 0, "")
     if compiler.problems:
         raise SchemaError(tuple(compiler.problems))
     compiler.add("", _Step(END))
@@ -78,48 +78,48 @@ class _ProtobufWriteCompiler(ProgramBuilder[_Step]):
         self.depth = 0
         self.keep(null_text)
 
-    def fields(self, message: Message, node: int, path: str) -> None:
+    def compile_fields(self, message: Message, node: int, path: str) -> None:
         """The fields of a message with a column in the row ``node``, by descending number."""
         children = {self.shape.nodes[child].name: child for child in self.shape.nodes[node].children}
         for each in sorted(message.fields, key=lambda each: int(each.number), reverse=True):
             inner = field_path(path, each.name)
             if each.name in children:
                 first = len(self.steps)
-                self._field(each, children[each.name], inner)
+                self._compile_field(each, children[each.name], inner)
                 if each.containing_oneof is not None:
-                    self.steps[first].rivals = self.look_up(_later(each, children))
+                    self.steps[first].rivals = self.look_up(_find_later(each, children))
                     self.steps[first].rivals_end = len(self.table)
             elif each.is_required:
                 reason = f"the message {message.full_name} requires this field, and there is no column for it"
                 self.problems.append(Problem(reason, inner, "the protobuf message"))
 
-    def _field(self, each: MessageField, node: int, path: str) -> None:
+    def _compile_field(self, each: MessageField, node: int, path: str) -> None:
         if is_map(each):
-            self._map(each, node, path)
+            self._compile_map(each, node, path)
         elif not each.is_repeated:
             when = REQUIRED if each.is_required else NOT_NULL if each.has_presence else NOT_DEFAULT
-            self._value(each, node, path, when)
+            self._compile_value(each, node, path, when)
         elif each.is_packed and each.type not in _PACKABLE:
-            a, b = self._arguments(each, self.shape.nodes[node].children[0])
+            a, b = self._find_arguments(each, self.shape.nodes[node].children[0])
             self.add(path, _Step(PACKED, node, type=each.type, tag=_tag(each.number, LEN), a=a, b=b))
         else:
             begin = self.add(path, _Step(LIST, node))
-            self._deeper(path)
-            self._value(each, self.shape.nodes[node].children[0], path, ALWAYS)
+            self._descend(path)
+            self._compile_value(each, self.shape.nodes[node].children[0], path, ALWAYS)
             self._end_block(begin, path, node)
 
-    def _map(self, each: MessageField, node: int, path: str) -> None:
+    def _compile_map(self, each: MessageField, node: int, path: str) -> None:
         entry = each.message_type.fields_by_name
         key, value = self.shape.nodes[node].children
         begin = self.add(path, _Step(LIST, node))
-        self._deeper(path, 2)
+        self._descend(path, 2)
         self.add(path, _Step(OPEN, 0, when=ALWAYS))
-        self._value(entry["value"], value, path, ALWAYS)
-        self._value(entry["key"], key, path, ALWAYS)
+        self._compile_value(entry["value"], value, path, ALWAYS)
+        self._compile_value(entry["key"], key, path, ALWAYS)
         self.add(path, _Step(CLOSE, 0, tag=_tag(each.number, LEN)))
         self._end_block(begin, path, node, 2)
 
-    def _deeper(self, path: str, levels: int = 1) -> None:
+    def _descend(self, path: str, levels: int = 1) -> None:
         self.depth += levels
         if self.depth > DEEPEST:
             raise SchemaError((Problem(f"nested deeper than {DEEPEST} levels", path, "the protobuf message"),))
@@ -129,9 +129,9 @@ class _ProtobufWriteCompiler(ProgramBuilder[_Step]):
         self.point(self.add(path, _Step(BLOCK, node)), begin + 1)
         self.point(begin)
 
-    def _value(self, each: MessageField, node: int, path: str, when: int) -> None:
+    def _compile_value(self, each: MessageField, node: int, path: str, when: int) -> None:
         if not each.message_type:
-            a, b = self._arguments(each, node)
+            a, b = self._find_arguments(each, node)
             wire = int(WIRES[each.type])
             self.add(path, _Step(VALUE, node, type=each.type, when=when, tag=_tag(each.number, wire), a=a, b=b))
             return
@@ -140,18 +140,18 @@ class _ProtobufWriteCompiler(ProgramBuilder[_Step]):
         end_tag = _tag(each.number, EGROUP) if is_group else 0
         demanding = any(inner.is_required for inner in each.message_type.fields)
         begin = self.add(path, _Step(OPEN, node, when=when, tag=tag, end_tag=end_tag, b=int(demanding)))
-        self._deeper(path)
-        self.fields(each.message_type, node, path)
+        self._descend(path)
+        self.compile_fields(each.message_type, node, path)
         self.depth -= 1
         self.add(path, _Step(CLOSE, node, tag=tag, end_tag=end_tag))
         self.point(begin)
 
-    def _arguments(self, each: MessageField, node: int) -> tuple[int, int]:
+    def _find_arguments(self, each: MessageField, node: int) -> tuple[int, int]:
         if each.enum_type:
-            return self._enum(each.enum_type), int(self.shape.nodes[node].root == type_roots.STRING)
+            return self._place_enum(each.enum_type), int(self.shape.nodes[node].root == type_roots.STRING)
         return (0, len(self.null_text)) if each.type == _F.TYPE_STRING else (0, 0)
 
-    def _enum(self, enum: Any) -> int:
+    def _place_enum(self, enum: Any) -> int:
         if enum.full_name not in self.enums:
             self.enums[enum.full_name] = self.look_up([len(enum.values), enum.values[0].number])
             for value in enum.values:
@@ -160,8 +160,8 @@ class _ProtobufWriteCompiler(ProgramBuilder[_Step]):
         return self.enums[enum.full_name]
 
 
-def _later(each: MessageField, children: dict[str, int]) -> list[int]:
-    """The columns after that of a field that are in the same oneof: if one of them has a value, it is written
+def _find_later(each: MessageField, children: dict[str, int]) -> list[int]:
+    """The columns after a field's that are in the same oneof: if one of them has a value, it is written
     instead."""
     members = (children.get(other.name, -1) for other in each.containing_oneof.fields)
     return [node for node in members if node > children[each.name]]

@@ -12,7 +12,7 @@ from penstock.types import BinaryType, Field, PrimitiveType, RowType, StringType
 _WIRE = {"BOOLEAN": "u1", "TINYINT": "i1", "SMALLINT": "i2", "INT": "i4", "BIGINT": "i8", "FLOAT": "f4", "DOUBLE": "f8"}
 
 
-def only_column(schema: RowType) -> Field:
+def find_only_column(schema: RowType) -> Field:
     """The only column. Raises SchemaError if there is not exactly one, or if raw does not support its type."""
     if len(schema.fields) != 1:
         names = ", ".join(f"'{name}'" for name in schema.names) or "none"

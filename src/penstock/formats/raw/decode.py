@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from penstock.columns.buffers import Bytes, binary_parts, from_buffers, validity
 from penstock.formats.raw.charsets import read_text
-from penstock.formats.raw.column import only_column, wire_type
+from penstock.formats.raw.column import find_only_column, wire_type
 from penstock.formats.raw.options import Endianness, RawOptions
 from penstock.formats.shared.codec import TableCodec
 from penstock.spi import BadRecord, Decoded
@@ -21,19 +21,19 @@ class RawDecoder(TableCodec[RawOptions]):
     """
 
     def _check(self) -> None:
-        only_column(self.schema)
+        find_only_column(self.schema)
 
     def decode(self, messages: pa.BinaryArray) -> Decoded:
         """Decode a column of messages. A message of the wrong length for its number is bad and gives no row."""
-        data_type = only_column(self.schema).type
+        data_type = find_only_column(self.schema).type
         schema = arrow_schema(self.schema)
         if isinstance(data_type, BinaryType):
             return Decoded(pa.RecordBatch.from_arrays([messages.cast(pa.binary())], schema=schema))
         if isinstance(data_type, StringType):
             return Decoded(pa.RecordBatch.from_arrays([read_text(messages, self.options.charset)], schema=schema))
-        return self._numbers(messages, data_type.text(), schema)
+        return self._decode_numbers(messages, data_type.text(), schema)
 
-    def _numbers(self, messages: pa.BinaryArray, name: str, schema: pa.Schema) -> Decoded:
+    def _decode_numbers(self, messages: pa.BinaryArray, name: str, schema: pa.Schema) -> Decoded:
         wire = wire_type(name, self.options.endianness is Endianness.BIG)
         text, offsets = binary_parts(messages)
         valid = validity(messages)

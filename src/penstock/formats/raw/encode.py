@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from penstock.columns.buffers import bits_of, check_size, fixed_values, from_buffers, validity
+from penstock.columns.buffers import check_size, fixed_values, from_buffers, unpack_bits, validity
 from penstock.formats.raw.charsets import write_text
-from penstock.formats.raw.column import only_column, wire_type
+from penstock.formats.raw.column import find_only_column, wire_type
 from penstock.formats.raw.options import Endianness, RawOptions
 from penstock.formats.shared.codec import TableCodec
 from penstock.types import BinaryType, StringType, arrow_schema
@@ -20,11 +20,11 @@ class RawEncoder(TableCodec[RawOptions]):
     """
 
     def _check(self) -> None:
-        only_column(self.schema)
+        find_only_column(self.schema)
 
     def encode(self, rows: pa.RecordBatch) -> pa.BinaryArray:
         """One message per row. Raises RecordError if they exceed the size of a column."""
-        data_type = only_column(self.schema).type
+        data_type = find_only_column(self.schema).type
         column = rows.cast(arrow_schema(self.schema)).column(0)
         if isinstance(data_type, BinaryType):
             return column
@@ -33,7 +33,7 @@ class RawEncoder(TableCodec[RawOptions]):
         name = data_type.text()
         wire = wire_type(name, self.options.endianness is Endianness.BIG)
         if name == "BOOLEAN":
-            values = bits_of(column.buffers()[1], column.offset, len(column))
+            values = unpack_bits(column.buffers()[1], column.offset, len(column))
         else:
             values = fixed_values(column, wire.newbyteorder("=")).astype(wire)
         check_size(len(column) * wire.itemsize, "raw")

@@ -18,7 +18,7 @@ class Endianness(enum.Enum):
     LITTLE = "little-endian"
 
 
-def _known_charset(options: RawOptions) -> Iterator[Problem]:
+def _check_charset(options: RawOptions) -> Iterator[Problem]:
     try:
         "".encode(options.charset)
     except (LookupError, ValueError):
@@ -34,4 +34,4 @@ class RawOptions(OptionSet):
         "endianness", choice(Endianness), default=Endianness.BIG, doc="The byte order of a numeric column."
     )
 
-    rules: ClassVar[tuple[Rule, ...]] = (_known_charset,)
+    rules: ClassVar[tuple[Rule, ...]] = (_check_charset,)

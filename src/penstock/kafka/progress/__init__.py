@@ -11,4 +11,4 @@ writes with the same key are not believed.
 
 from penstock.kafka.progress.reading import ProgressRead, read_present_progress, read_progress, read_progress_of
 from penstock.kafka.progress.records import Seal
-from penstock.kafka.progress.topic import TOPIC, ProgressTopic, ensure_progress_topic, progress_batch
+from penstock.kafka.progress.topic import TOPIC, ProgressTopic, encode_progress, ensure_progress_topic

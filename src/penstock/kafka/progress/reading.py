@@ -18,13 +18,13 @@ from penstock.delivery import Claim, Progress
 from penstock.errors import CheckpointError, RetriableError
 from penstock.kafka.fetch import Chunk, Fetcher, Range
 from penstock.kafka.offsets import EARLIEST, LATEST, list_offsets
-from penstock.kafka.partitions import partition_name
+from penstock.kafka.partitions import format_partition
 from penstock.kafka.produce import Producer, ProducerIdentity
 from penstock.kafka.progress import records
-from penstock.kafka.progress.records import NotBelievedError, Seal, encoded_record, parse_record
+from penstock.kafka.progress.records import NotBelievedError, Seal, encode_record, parse_record
 from penstock.kafka.progress.topic import RECREATED, ProgressTopic
 from penstock.kafka.properties import READ_UNCOMMITTED
-from penstock.kafka.record_batches import ControlType, batch_headers
+from penstock.kafka.record_batches import ControlType, read_batch_headers
 from penstock.kafka.session import Session
 
 
@@ -59,7 +59,7 @@ def read_present_progress(
     """
     deadline = deadline or session.deadline()
     mark = uuid.uuid4().hex.encode()
-    batch = encoded_record(records.mark_key(transactional_id), mark, topic.partition_of(transactional_id))
+    batch = encode_record(records.mark_key(transactional_id), mark, topic.partition_of(transactional_id))
     with Producer(session, plain=True) as producer:
         producer.submit(topic.name, batch.partition, batch.data, batch.count)
         producer.flush(deadline)
@@ -116,16 +116,16 @@ def read_progress_of(
     readers = [_Reader(each.partition, ids, topic.seal) for each in ranges]
     for chunk in Fetcher(session, ranges, isolation=READ_UNCOMMITTED):
         readers[chunk.range].take(chunk)
-    return {each: _found(each, readers) for each in ids}
+    return {each: _combine(each, readers) for each in ids}
 
 
-def _found(transactional_id: str, readers: Sequence[_Reader]) -> ProgressRead:
-    def last(found: Iterable[_Written | None]) -> _Written | None:
-        return reduce(_later, filter(None, found), None)
+def _combine(transactional_id: str, readers: Sequence[_Reader]) -> ProgressRead:
+    def find_last(found: Iterable[_Written | None]) -> _Written | None:
+        return reduce(_choose_later, filter(None, found), None)
 
-    progress = last(each.committed.get((transactional_id, Progress)) for each in readers)
-    claim = last(each.committed.get((transactional_id, Claim)) for each in readers)
-    latest = last(each.latest_claims.get(transactional_id) for each in readers)
+    progress = find_last(each.committed.get((transactional_id, Progress)) for each in readers)
+    claim = find_last(each.committed.get((transactional_id, Claim)) for each in readers)
+    latest = find_last(each.latest_claims.get(transactional_id) for each in readers)
     return ProgressRead(
         progress.record if progress else None,  # type: ignore[arg-type]
         claim.record if claim else None,  # type: ignore[arg-type]
@@ -145,7 +145,7 @@ class _Written:
     timestamp: int
 
 
-def _later(one: _Written | None, other: _Written) -> _Written:
+def _choose_later(one: _Written | None, other: _Written) -> _Written:
     """The later of two records with the same key in different partitions.
 
     The records of one checkpoint stay in one partition, even if the topic is enlarged. A query with a new checkpoint
@@ -185,8 +185,8 @@ class _Reader:
         self._open: list[tuple[_Key, _Written]] = []
 
     def take(self, chunk: Chunk) -> None:
-        where = partition_name((chunk.topic, chunk.partition))
-        heads = batch_headers(chunk.records, where=where)
+        where = format_partition((chunk.topic, chunk.partition))
+        heads = read_batch_headers(chunk.records, where=where)
         heads = heads[heads["base_offset"] < chunk.end]
         events: list[tuple[int, Any]] = []
         for found in chunk.slices(check_crcs=False):

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.clock import now_ms
-from penstock.delivery import Claim, Progress, canonical
+from penstock.delivery import Claim, Progress, to_canonical_json
 from penstock.kafka import record_batches
 from penstock.kafka.compression import Compression
 from penstock.kafka.record_batches import EncodedBatch
@@ -36,11 +36,11 @@ class Seal:
 
     def sign(self, transactional_id: str, fields: Mapping[str, Any]) -> str:
         """The seal of a record with these fields, in hexadecimal."""
-        text = f"{transactional_id}\0{canonical(fields)}"
+        text = f"{transactional_id}\0{to_canonical_json(fields)}"
         return hmac.new(self.secret.encode(), text.encode(), hashlib.sha256).hexdigest()
 
 
-def encoded_record(key: bytes, value: bytes, partition: int, largest: int = DEFAULT_MAX_MESSAGE_BYTES) -> EncodedBatch:
+def encode_record(key: bytes, value: bytes, partition: int, largest: int = DEFAULT_MAX_MESSAGE_BYTES) -> EncodedBatch:
     """An encoded batch of one record."""
     (batch,) = record_batches.encode(
         keys=pa.array([key], pa.binary()),
@@ -65,14 +65,14 @@ def mark_key(transactional_id: str) -> bytes:
     return (transactional_id + _MARK_KEY).encode()
 
 
-def sealed_value(transactional_id: str, record: Progress | Claim, seal: Seal | None) -> bytes:
+def encode_value(transactional_id: str, record: Progress | Claim, seal: Seal | None) -> bytes:
     """The JSON of a record, with its seal if it is progress."""
     fields = {name: getattr(record, name) for name in record.__dataclass_fields__}
     fields = {name: value for name, value in fields.items() if value or name not in _OPTIONAL}
     head: dict[str, Any] = {"kind": type(record).__name__.lower(), "version": 1}
     if seal is not None and isinstance(record, Progress):
         head["seal"] = seal.sign(transactional_id, fields)
-    return canonical(head | fields).encode()
+    return to_canonical_json(head | fields).encode()
 
 
 #: Fields of each record that the seal does not cover.

@@ -12,10 +12,10 @@ from penstock.delivery import Claim, Progress
 from penstock.errors import AuthorizationError, CheckpointError, KafkaError, RetriableError
 from penstock.kafka import partitioner
 from penstock.kafka.progress import records
-from penstock.kafka.progress.records import DEFAULT_MAX_MESSAGE_BYTES, Seal, encoded_record, sealed_value
+from penstock.kafka.progress.records import DEFAULT_MAX_MESSAGE_BYTES, Seal, encode_record, encode_value
 from penstock.kafka.record_batches import RecordTooLargeError
 from penstock.kafka.session import Session, TopicInfo
-from penstock.kafka.topics import create_topic, topic_configs
+from penstock.kafka.topics import create_topic, read_topic_configs
 
 TOPIC = "__penstock_progress"
 #: Why a progress topic with another id cannot be used.
@@ -59,13 +59,13 @@ def ensure_progress_topic(
     replication = min(3, len(session.brokers(deadline)))
     try:
         info = session.topics([name], deadline).get(name)
-        if info is None and topic_id is not None and (info := _found_elsewhere(session, name, deadline)) is None:
+        if info is None and topic_id is not None and (info := _find_elsewhere(session, name, deadline)) is None:
             raise CheckpointError(
                 f"progress topic '{name}' is gone, and the record of published batches is lost with it; its id in the "
                 f"checkpoint is {topic_id}. Check the cluster, or continue with --adopt-progress"
             )
         if info is None:
-            configs = _settings(replication)
+            configs = _topic_settings(replication)
             create_topic(
                 session, name, partitions=partitions, replication=replication, configs=configs, deadline=deadline
             )
@@ -73,7 +73,7 @@ def ensure_progress_topic(
     except RetriableError:
         raise
     except KafkaError as error:
-        options = " ".join(f"--config {key}={value}" for key, value in _settings(replication).items())
+        options = " ".join(f"--config {key}={value}" for key, value in _topic_settings(replication).items())
         hint = (
             f"progress topic '{name}' is missing, or its use is not allowed. To create it, run: kafka-topics.sh "
             f"--bootstrap-server {session.config.bootstrap_servers[0]} --create --topic {name} --partitions "
@@ -87,7 +87,7 @@ def ensure_progress_topic(
             "cluster, or continue with --adopt-progress"
         )
     keys = ["cleanup.policy", "unclean.leader.election.enable", "min.insync.replicas", "max.message.bytes"]
-    settings = (topic_configs(session, [name], keys, deadline=deadline) or {}).get(name, {})
+    settings = (read_topic_configs(session, [name], keys, deadline=deadline) or {}).get(name, {})
     address = session.config.bootstrap_servers[0]
     for key, wanted, harm in _VITAL:
         if settings.get(key, wanted) != wanted:
@@ -105,7 +105,7 @@ def ensure_progress_topic(
     return ProgressTopic(name, info.topic_id, len(info.partitions), tuple(warnings), largest, address=address)
 
 
-def _found_elsewhere(session: Session, name: str, deadline: Deadline) -> TopicInfo | None:
+def _find_elsewhere(session: Session, name: str, deadline: Deadline) -> TopicInfo | None:
     """A topic that one broker did not know, perhaps because it had just restarted; None if it does not exist."""
     session.forget_topics([name])
     try:
@@ -127,7 +127,7 @@ _VITAL = (
 )
 
 
-def _settings(replication: int) -> dict[str, str]:
+def _topic_settings(replication: int) -> dict[str, str]:
     return {
         **{key: wanted for key, wanted, _ in _VITAL},
         "min.insync.replicas": "2" if replication >= 3 else "1",
@@ -137,16 +137,16 @@ def _settings(replication: int) -> dict[str, str]:
     }
 
 
-def progress_batch(
+def encode_progress(
     topic: ProgressTopic, transactional_id: str, record: Progress | Claim
 ) -> tuple[int, memoryview, int]:
     """An encoded batch of ``record``: partition, bytes, record count, the parameters of :meth:`Producer.submit`.
 
     Raises KafkaError for a record that is larger than the topic allows.
     """
-    key, value = records.record_key(transactional_id, type(record)), sealed_value(transactional_id, record, topic.seal)
+    key, value = records.record_key(transactional_id, type(record)), encode_value(transactional_id, record, topic.seal)
     try:
-        batch = encoded_record(key, value, topic.partition_of(transactional_id), topic.max_message_bytes)
+        batch = encode_record(key, value, topic.partition_of(transactional_id), topic.max_message_bytes)
     except RecordTooLargeError as error:
         raise KafkaError(
             f"the progress record of transactional id '{transactional_id}' has {error.size} bytes, above the "

@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 import penstock
-from penstock.cli.display import sentence
+from penstock.cli.display import describe_command
 from penstock.cli.kit import GET_KIT
 from penstock.clock import now_ms
 from penstock.errors import ServiceError
@@ -62,7 +62,7 @@ _DEADLINE_SECONDS = 300.0
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Registers ``demo``."""
     text = "send 336,776 flights through a broker exactly once, with a crash, and check the outcome"
-    parser = subparsers.add_parser("demo", help=text, description=sentence(text))
+    parser = subparsers.add_parser("demo", help=text, description=describe_command(text))
     parser.set_defaults(run=_demo)
 
 

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Self
 
-from penstock.cli.display import sentence
+from penstock.cli.display import describe_command
 from penstock.errors import ServiceError
 from penstock.machine.folders import state_folder
 from penstock_testing.services import DEFAULT_VERSION
@@ -20,7 +20,9 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     for servers, default in ((BackgroundCluster, 9092), (BackgroundRegistry, 8081)):
         name = servers.command
         text = f"start, stop or look at a {servers.title} on this machine"
-        parser = subparsers.add_parser(name, help=text, description=sentence(f"{text}, for development and tests"))
+        parser = subparsers.add_parser(
+            name, help=text, description=describe_command(f"{text}, for development and tests")
+        )
         parser.set_defaults(servers=servers)
         actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
         start = actions.add_parser("start", help=f"start a {name} and leave it running; prints one line of JSON")

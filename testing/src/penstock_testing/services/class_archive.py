@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from penstock.errors import ServiceError
-from penstock.machine.class_sharing import SILENT, sharing
+from penstock.machine.class_sharing import SILENT, sharing_options
 from penstock.machine.java import Java
 from penstock_testing.services.downloads import Progress
 from penstock_testing.services.locks import lock_file
@@ -34,10 +34,10 @@ def shared_classes(
         return ()
     archive = folder / f"java-{java.version}-{zlib.crc32(bytes(java.home)):08x}.jsa"
     if archive.exists():
-        return sharing(archive)
+        return sharing_options(archive)
     with lock_file(archive.with_suffix(".lock"), lambda: progress(f"waiting for another process that prepares {name}")):
         if archive.exists():
-            return sharing(archive)
+            return sharing_options(archive)
         progress(f"preparing {name} for quick starts (once)")
         with tempfile.TemporaryDirectory(prefix="archive-", dir=folder) as scratch:
             fresh = Path(scratch) / "fresh.jsa"
@@ -48,4 +48,4 @@ def shared_classes(
             except (ServiceError, OSError) as error:
                 progress(f"quick starts cannot be prepared: {error}")
                 return ()
-    return sharing(archive)
+    return sharing_options(archive)

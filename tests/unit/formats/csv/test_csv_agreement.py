@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from penstock.formats.csv.decode import CsvDecoder
 from penstock.formats.csv.encode import CsvEncoder
-from penstock.formats.csv.exact_writer import csv_lines
+from penstock.formats.csv.exact_writer import write_csv_lines
 from penstock.formats.csv.options import CsvOptions
 from penstock.types import arrow_schema, parse_columns
 
@@ -85,7 +85,7 @@ MARKS = st.builds(
 @given(st.lists(ROWS, max_size=4), MARKS)
 def test_both_paths_write_alike(given: list[dict[str, Any]], options: CsvOptions) -> None:
     rows = pa.RecordBatch.from_pylist(given, TYPES)
-    assert CsvEncoder(SCHEMA, options).encode(rows).to_pylist() == csv_lines(rows, SCHEMA, options)
+    assert CsvEncoder(SCHEMA, options).encode(rows).to_pylist() == write_csv_lines(rows, SCHEMA, options)
 
 
 @settings(max_examples=200, deadline=None)

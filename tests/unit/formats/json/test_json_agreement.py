@@ -11,7 +11,7 @@ import pyarrow as pa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from penstock.exact.merge import completed
+from penstock.exact.merge import merge_exact_rows
 from penstock.formats.json.decode import JsonDecoder
 from penstock.formats.json.exact_reader import ExactJsonReader
 from penstock.formats.json.options import JsonOptions, TimestampStandard
@@ -187,7 +187,7 @@ def by_the_exact_path(schema: RowType, options: JsonOptions, given: list[bytes |
     reader, arrow = ExactJsonReader(schema, options), arrow_schema(schema)
     status = np.array([EXACT if message else NO_ROW for message in given], np.uint8)
     nothing = pa.RecordBatch.from_arrays([pa.nulls(len(given), each.type) for each in arrow], schema=arrow)
-    return answer(completed(nothing, status, lambda index: reader.read_rows(given[index] or b"")))
+    return answer(merge_exact_rows(nothing, status, lambda index: reader.read_rows(given[index] or b"")))
 
 
 def answer(decoded: Decoded) -> tuple[Any, ...]:

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import SchemaError
-from penstock.formats.json.exact_writer import json_texts
+from penstock.formats.json.exact_writer import write_json_texts
 from penstock.formats.json.factory import FORMAT
 from penstock.formats.json.options import JsonOptions, TimestampStandard
 from penstock.types import arrow_schema, parse_columns
@@ -162,7 +162,8 @@ def test_written_messages_read_back_and_equal_those_of_the_exact_writer(rows: li
     messages = fmt.encoder(schema, options).encode(given_rows)
     assert fmt.decoder(schema, options).decode(messages).rows.equals(given_rows)
     columns = [
-        json_texts(column, field.type, options) for column, field in zip(given_rows.columns, schema.fields, strict=True)
+        write_json_texts(column, field.type, options)
+        for column, field in zip(given_rows.columns, schema.fields, strict=True)
     ]
     for index, message in enumerate(messages.to_pylist()):
         pairs = [f'"{name}":{column[index] or "null"}' for name, column in zip(schema.names, columns, strict=True)]

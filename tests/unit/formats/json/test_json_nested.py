@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.exact.merge import completed
+from penstock.exact.merge import merge_exact_rows
 from penstock.formats.json.decode import JsonDecoder
 from penstock.formats.json.encode import JsonEncoder
 from penstock.formats.json.exact_reader import ExactJsonReader
-from penstock.formats.json.exact_writer import json_texts
+from penstock.formats.json.exact_writer import write_json_texts
 from penstock.formats.json.options import JsonOptions, TimestampStandard
 from penstock.loops.record_status import EXACT, NO_ROW
 from penstock.spi import Decoded
@@ -45,7 +45,7 @@ def by_the_exact_path(row: RowType, options: JsonOptions, messages: list[bytes])
     reader, arrow = ExactJsonReader(row, options), arrow_schema(row)
     status = np.array([EXACT if message else NO_ROW for message in messages], np.uint8)
     nothing = pa.RecordBatch.from_arrays([pa.nulls(len(messages), each.type) for each in arrow], schema=arrow)
-    return completed(nothing, status, lambda index: reader.read_rows(messages[index]))
+    return merge_exact_rows(nothing, status, lambda index: reader.read_rows(messages[index]))
 
 
 def answer(decoded: Decoded) -> tuple[Any, ...]:
@@ -106,7 +106,7 @@ def test_both_paths_write_any_schema_alike(seed: int, options: JsonOptions) -> N
     rows = rows.slice(random.randint(0, min(2, rows.num_rows)))
     messages = JsonEncoder(row, options).encode(rows)
     messages.validate(full=True)
-    texts = json_texts(rows.to_struct_array(), row, options)
+    texts = write_json_texts(rows.to_struct_array(), row, options)
     assert [each.decode() for each in messages.to_pylist()] == texts
 
 

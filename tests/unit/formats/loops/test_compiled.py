@@ -27,12 +27,12 @@ def arguments(function: ast.FunctionDef) -> set[str]:
 
 
 def borrowings(tree: ast.AST) -> Iterator[tuple[ast.Call, set[str]]]:
-    """Each call of ``borrowed``, and the arguments of the function that contains it."""
+    """Each call of ``borrow``, and the arguments of the function that contains it."""
     for function in ast.walk(tree):
         if isinstance(function, ast.FunctionDef):
             given = arguments(function)
             for call in ast.walk(function):
-                if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "borrowed":
+                if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "borrow":
                     yield call, given
 
 

@@ -50,4 +50,4 @@ def test_decimals_are_written_as_by_the_exact_writer(number: int, zeros: int, sc
     out = np.zeros(64, np.uint8)
     low = np.uint64(number & (2**64 - 1)).view(np.int64)
     size = write_wide_decimal(out, 0, int(low), number >> 64, scale, plain)
-    assert out[:size].tobytes().decode() == numbers.decimal_text(Decimal(number).scaleb(-scale, ENOUGH), plain)
+    assert out[:size].tobytes().decode() == numbers.format_decimal(Decimal(number).scaleb(-scale, ENOUGH), plain)

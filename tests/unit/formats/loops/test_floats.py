@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.exact.numbers import double_text, float_text
+from penstock.exact.numbers import format_double, format_float
 from penstock.loops.floats import LONGEST_FLOAT, to_double, write_double, write_float
 
 
@@ -48,7 +48,7 @@ def written_float(value: float) -> str:
     ],
 )
 def test_doubles_as_java_prints_them(value: float, text: str) -> None:
-    assert (written_double(value), double_text(value)) == (text, text)
+    assert (written_double(value), format_double(value)) == (text, text)
 
 
 @pytest.mark.parametrize(
@@ -57,14 +57,14 @@ def test_doubles_as_java_prints_them(value: float, text: str) -> None:
 )
 def test_floats_as_java_prints_them(value: float, text: str) -> None:
     single = float(np.float32(value))
-    assert (written_float(single), float_text(single)) == (text, text)
+    assert (written_float(single), format_float(single)) == (text, text)
 
 
 @settings(max_examples=500, deadline=None)
 @given(st.floats() | st.integers(0, 2**64 - 1).map(lambda bits: struct.unpack("<d", struct.pack("<Q", bits))[0]))
 def test_doubles_read_back(value: float) -> None:
     text = written_double(value)
-    assert text == double_text(value)
+    assert text == format_double(value)
     if math.isfinite(value):
         assert math.copysign(1, float(text)) == math.copysign(1, value)
         assert float(text) == value
@@ -74,7 +74,7 @@ def test_doubles_read_back(value: float) -> None:
 @given(st.floats(width=32))
 def test_floats_read_back(value: float) -> None:
     text = written_float(value)
-    assert text == float_text(value)
+    assert text == format_float(value)
     if math.isfinite(value):
         assert np.float32(text) == np.float32(value)
 

@@ -21,7 +21,7 @@ def micros(at: dt.datetime) -> int:
 
 @given(st.datetimes(), st.booleans(), st.booleans())
 def test_timestamps_there_and_back(at: dt.datetime, iso: bool, zone: bool) -> None:
-    text = timestamps.timestamp_text(micros(at), iso, zone)
+    text = timestamps.format_timestamp(micros(at), iso, zone)
     assert timestamps.parse_timestamp(text, iso, zone) == micros(at)
     assert text.startswith(f"{at.year:04d}-{at:%m-%d}")
     out = np.zeros(40, np.uint8)
@@ -33,7 +33,7 @@ def test_timestamps_there_and_back(at: dt.datetime, iso: bool, zone: bool) -> No
 
 @given(st.integers(-(2**31), 2**31 - 1))
 def test_every_day_has_a_text(days: int) -> None:
-    assert timestamps.parse_date(timestamps.date_text(days)) == days
+    assert timestamps.parse_date(timestamps.format_date(days)) == days
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_every_day_has_a_text(days: int) -> None:
     [("2021-02-30", True, "2021-02-28"), ("2024-02-31", True, "2024-02-29"), ("2021-04-31", True, "2021-04-30")],
 )
 def test_smart_days_end_with_the_month(text: str, smart: bool, expected: str) -> None:
-    assert timestamps.date_text(timestamps.parse_date(text, smart)) == expected
+    assert timestamps.format_date(timestamps.parse_date(text, smart)) == expected
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_times() -> None:
     assert timestamps.parse_time("01:02:03.") == 3_723_000_000_000
     assert timestamps.parse_time("24:00:00") == 0
     assert timestamps.parse_iso_time("01:02") == 3_720_000_000_000
-    assert timestamps.time_text(3_723_000_000_100) == "01:02:03.0000001"
+    assert timestamps.format_time(3_723_000_000_100) == "01:02:03.0000001"
     for text in ("24:00:01", "1:00:00", "01:02", "01:60:00", "01:02:03.1234567890"):
         with pytest.raises(ValueError, match="time"):
             timestamps.parse_time(text)

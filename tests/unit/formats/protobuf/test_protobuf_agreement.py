@@ -14,7 +14,7 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from penstock.columns.buffers import batch_of
+from penstock.columns.buffers import build_batch
 from penstock.errors import RecordError, SchemaError
 from penstock.exact.errors import FieldError, Malformed
 from penstock.formats.protobuf.column_checks import is_map
@@ -118,7 +118,7 @@ def test_messages_are_read_as_the_runtime_reads_them(
     assert [bad.index for bad in decoded.bad] == refused
     schema = arrow_schema(row)
     columns = [pa.array([each[field.name] for each in expected], field.type) for field in schema]
-    again = batch_of(columns, schema, len(expected))
+    again = build_batch(columns, schema, len(expected))
     assert decoded.rows.num_rows == len(expected)
     assert repr(unordered(decoded.rows.to_pylist())) == repr(unordered(again.to_pylist()))
 
@@ -185,7 +185,7 @@ def test_messages_are_read_as_their_json_shows_them(table: tuple[Definition, Row
     expected = [json_row(row, definition.message, document) for document in documents]
     schema = arrow_schema(row)
     columns = [pa.array([each[field.name] for each in expected], field.type) for field in schema]
-    again = batch_of(columns, schema, len(expected))
+    again = build_batch(columns, schema, len(expected))
     assert repr(unordered(decoded.rows.to_pylist())) == repr(unordered(again.to_pylist()))
 
 
@@ -227,7 +227,7 @@ def test_rows_are_written_as_the_runtime_writes_them(
     expected = [written(kind(), row, each, null_text) for each in values]
     schema = arrow_schema(row)
     columns = [pa.array([each[field.name] for each in values], field.type) for field in schema]
-    batch = batch_of(columns, schema, len(values))
+    batch = build_batch(columns, schema, len(values))
     incomplete = [index for index, each in enumerate(expected) if not each.IsInitialized()]
     if lacks_required(definition.message, row):
         with pytest.raises(SchemaError, match="requires this field"):

@@ -15,7 +15,7 @@ from grpc_tools import protoc
 from penstock.errors import OptionsError, Problem
 from penstock.formats.protobuf.definition import Definition
 from penstock.formats.protobuf.factory import FORMAT
-from penstock.formats.protobuf.java_names import java_names
+from penstock.formats.protobuf.java_names import list_java_names
 from penstock.formats.protobuf.options import ProtobufOptions
 from penstock.options import Origin
 from penstock.spi import FormatSpec
@@ -128,7 +128,7 @@ def test_names_of_java_classes_are_those_that_protoc_makes(
         setattr(described.options, key, value)
     described.message_type.add(name="M").nested_type.add(name="Inner")
     full = f"{package}.M" if package else "M"
-    assert list(java_names(described)) == [(full, name), (f"{full}.Inner", f"{name}$Inner")]
+    assert list(list_java_names(described)) == [(full, name), (f"{full}.Inner", f"{name}$Inner")]
 
 
 def test_imports_are_looked_for_in_the_proto_path(folder: Path) -> None:

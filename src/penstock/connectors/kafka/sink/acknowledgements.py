@@ -1,4 +1,4 @@
-"""What the tasks of a publishing job tell of the records that brokers have acknowledged."""
+"""The acknowledgements of brokers that the tasks of a publishing job report."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ from penstock.spi import Batch, Written
 
 @dataclass(frozen=True)
 class Acknowledged:
-    """The acknowledgements of a publishing job: the number of records, and their ``topics``. ``encoded`` has the counts
-    of its tasks, by the number of the output, and ``sends`` those of the requests of the tasks that wrote to it.
-    ``doubt`` says why it is not certain that each task ran once, and is
-    empty when it is. ``one_writer``: no two tasks wrote to one partition. ``whole``: in each partition the sequences
-    run from 0 to the last record's."""
+    """The acknowledgements of a publishing job: the number of records, and their ``topics``. By the number of the
+    output, ``encoded`` counts what its tasks have encoded, and ``sends`` the requests of the tasks that wrote to it.
+    ``doubt`` says why it is not certain that each task ran once, and is empty when it is. ``one_writer``: no two tasks
+    wrote to one partition. ``whole``: in each partition the sequences run from 0 to the last record's."""
 
     records: int = 0
     topics: frozenset[str] = frozenset()
@@ -48,7 +47,7 @@ class Acknowledged:
             encoded[row["partition"]] = Written(before.records + row["count"], before.bytes + row["bytes"], millis)
             if row["sends"] is not None:
                 counts = SendCounts(**json.loads(row["sends"]))
-                sends[row["partition"]] = sends.get(row["partition"], SendCounts()).plus(counts)
+                sends[row["partition"]] = sends.get(row["partition"], SendCounts()).combine(counts)
         return cls(
             records=sum(row["count"] for row in acks),
             topics=frozenset(row["topic"] for row in acks),

@@ -40,8 +40,8 @@ class KeyedChanges:
     def __len__(self) -> int:
         return int(self.rows.num_rows)
 
-    def chosen(self, mask: NDArray[np.bool_]) -> Self:
-        """Those that ``mask`` chooses."""
+    def select(self, mask: NDArray[np.bool_]) -> Self:
+        """The changes that ``mask`` selects."""
         if mask.all():
             return self
         rows = pa.array(mask)
@@ -49,7 +49,7 @@ class KeyedChanges:
 
     @classmethod
     def concat(cls, parts: Sequence[KeyedChanges]) -> KeyedChanges:
-        """One after the other."""
+        """The changes of all parts, one part after the other."""
         if len(parts) == 1:
             return parts[0]
         return cls(
@@ -60,14 +60,14 @@ class KeyedChanges:
         )
 
     def effective(self) -> Self:
-        """Without the rows before an update that another change of their key follows. One that no other follows means
-        that the row is gone: its update has another key, or was filtered out."""
+        """The changes without the rows before an update that another change of their key follows. One that no other
+        follows means that the row is gone: its update has another key, or was filtered out."""
         before = self.kinds == RowKind.UPDATE_BEFORE
-        return self.chosen(~before | _last_of_keys(self.keys)) if before.any() else self
+        return self.select(~before | _last_of_keys(self.keys)) if before.any() else self
 
     def last(self) -> Self:
         """The last change of each key."""
-        return self.chosen(_last_of_keys(self.keys))
+        return self.select(_last_of_keys(self.keys))
 
     @property
     def deletes(self) -> NDArray[np.bool_]:
@@ -117,7 +117,7 @@ class ChangeBuffer:
 
 @dataclass
 class _Held:
-    """Changes of a topic, the number of their rows, and that of the keys when they were last counted."""
+    """Changes of a topic, the number of their rows, and the number of keys when they were last counted."""
 
     parts: list[KeyedChanges] = field(default_factory=list)
     rows: int = 0

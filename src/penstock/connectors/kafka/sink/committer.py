@@ -41,12 +41,12 @@ from penstock.errors import (
     UnknownOutcomeError,
 )
 from penstock.kafka.offsets import GroupOffsets
-from penstock.kafka.ownership import claim, settle, taken_over, write_progress
+from penstock.kafka.ownership import claim, settle, taken_over_error, write_progress
 from penstock.kafka.progress import (
     ProgressTopic,
     Seal,
+    encode_progress,
     ensure_progress_topic,
-    progress_batch,
     read_present_progress,
     read_progress,
 )
@@ -101,21 +101,21 @@ class KafkaCommitter(WritingCommitter):
             raise OptionsError((Problem(reason, where=where, hint=hint),))
         context.checkpoint.write(document, {"run_id": context.run_id})
         known = self.identity()
-        found = self._found_topic(known)
+        found = self._find_topic(known)
         topic_id = str(found.topic_id or "")
         topic = {
             "progress_topic": found.name,
             "progress_topic_id": topic_id,
             "progress_partitions": found.partitions,
-            "process": Claim.mine(context.run_id).process,  # that has chosen it
+            "process": Claim.from_this_process(context.run_id).process,  # that has chosen it
         }
         if not known:
             mine = {"transactional_id": self.transactional_id, **topic}
             known = self.identity(lambda now: now or mine)  # two copies that start at once get the same
         elif known["progress_topic_id"] != topic_id:  # the user adopts that
-            known = self._changed(known, {**known, **topic})
+            known = self._replace_identity(known, {**known, **topic})
         if (known["progress_topic"], known["progress_topic_id"]) != (found.name, topic_id):
-            raise self._overtaken(known)
+            raise self._overtaken_error(known)
         self._keep(known, found)
         self._check_ahead()
         self._known = known
@@ -124,25 +124,26 @@ class KafkaCommitter(WritingCommitter):
         """Fence the former owner of the transactional id, claim it, and read what was committed under it."""
         if not self._known:
             self.check()
-        self._client, self._progress = self._taken()
-        self._changed(self._known, self._known)  # read after the claim: a copy that changes it later fences this run
+        self._client, self._progress = self._take_over()
+        # Read after the claim: a copy that changes it later fences this run.
+        self._replace_identity(self._known, self._known)
 
     @property
     def _adopts(self) -> bool:
         """Whether progress may be missing; this run's own may not."""
         return self.context.settings.adopt_progress and not self._published
 
-    def _changed(self, before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
+    def _replace_identity(self, before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
         """Change the checkpoint's document. Raises FencedError when another copy of the job changed it first."""
 
         def change(now: dict[str, Any]) -> dict[str, Any]:
             if now != before:
-                raise self._overtaken(now)
+                raise self._overtaken_error(now)
             return after
 
         return self.identity(change)
 
-    def _overtaken(self, known: Mapping[str, Any]) -> FencedError:
+    def _overtaken_error(self, known: Mapping[str, Any]) -> FencedError:
         """The error of a copy that has found another progress topic than the checkpoint's document now has."""
         winner = str(known.get("process", ""))  # documents of former versions do not name it
         return FencedError(
@@ -152,7 +153,7 @@ class KafkaCommitter(WritingCommitter):
             winner,
         )
 
-    def _found_topic(self, known: Mapping[str, Any]) -> ProgressTopic:
+    def _find_topic(self, known: Mapping[str, Any]) -> ProgressTopic:
         """The progress topic that the checkpoint names. At the first start, and when it is lost and the user adopts
         that, the configured one."""
         session, settings = self.session, self.context.settings
@@ -191,7 +192,7 @@ class KafkaCommitter(WritingCommitter):
         less. Progress of another query proves nothing, since our own may still follow. The checkpoint is read last,
         because the healthy run writes it meanwhile."""
         context = self.context
-        topic = self._progress_topic()
+        topic = self._require_topic()
         found = read_progress(self.session, topic, self.transactional_id).progress
         if found is not None and found.query_id == context.query_id:
             upcoming = context.next_batch()
@@ -199,9 +200,9 @@ class KafkaCommitter(WritingCommitter):
                 found, Progress.from_positions(context.query_id, upcoming.id, upcoming.start, None), topic.place
             )
 
-    def _taken(self) -> tuple[TransactionClient, Progress | None]:
+    def _take_over(self) -> tuple[TransactionClient, Progress | None]:
         """Fence the former owner of the id, claim it, and read what was committed under it."""
-        session, context, topic = self.session, self.context, self._progress_topic()
+        session, context, topic = self.session, self.context, self._require_topic()
         timeout = transaction_timeout_ms(session, self.branches[0].client.transaction_timeout_ms)
         client = TransactionClient(session, self.transactional_id, timeout)
         client.init()
@@ -225,7 +226,7 @@ class KafkaCommitter(WritingCommitter):
         PossibleDataLossError or CheckpointError when checkpoint and progress cannot be reconciled.
         """
         progress = Progress.from_batch(self.context.query_id, batch, self._tables, tasks.state)
-        decision = self._decided(progress)
+        decision = self._decide(progress)
         if isinstance(decision, Skip):
             self._check_tables(decision.record)
             return Published(skipped=True)
@@ -234,14 +235,14 @@ class KafkaCommitter(WritingCommitter):
         if not tasks.computed:
             check_stateless(self.context, self._progress)
         # Before anything is sent: a record above the topic's limit raises here.
-        progress_batch(self._progress_topic(), self.transactional_id, progress)
+        encode_progress(self._require_topic(), self.transactional_id, progress)
         published = run_with_retries(lambda: self._attempt(batch, progress, tasks), batch.id, self.context)
         self._progress, self._published = progress, True
         return published
 
     def commit_status(self, batch: Batch) -> CommitStatus:
         """Whether progress has the batch, and the state that it refers to."""
-        decision = self._decided(Progress.from_batch(self.context.query_id, batch, self._tables))
+        decision = self._decide(Progress.from_batch(self.context.query_id, batch, self._tables))
         if isinstance(decision, Skip):
             self._check_tables(decision.record)
             return CommitStatus(True, decision.record.state)
@@ -258,10 +259,10 @@ class KafkaCommitter(WritingCommitter):
             return ""
         return known.state
 
-    def _decided(self, batch: Progress) -> Decision:
+    def _decide(self, batch: Progress) -> Decision:
         """Whether to publish a batch. Raises FencedError, PossibleDataLossError or CheckpointError."""
         try:
-            return decide(self._progress, batch, place=self._progress_topic().place, adopt=self._adopts)
+            return decide(self._progress, batch, place=self._require_topic().place, adopt=self._adopts)
         except (CheckpointError, PossibleDataLossError):
             self.check_owner()  # another copy on the checkpoint explains the error better
             raise
@@ -278,14 +279,14 @@ class KafkaCommitter(WritingCommitter):
 
     def check_owner(self) -> None:
         """Raise FencedError when another run has claimed the id."""
-        claimed = read_progress(self.session, self._progress_topic(), self.transactional_id).latest_claim
+        claimed = read_progress(self.session, self._require_topic(), self.transactional_id).latest_claim
         if claimed is not None and claimed.run_id != self.context.run_id:
-            raise taken_over(self.transactional_id, claimed)
+            raise taken_over_error(self.transactional_id, claimed)
 
     def _attempt(self, batch: Batch, progress: Progress, tasks: WriteTasks) -> Published:
         """One transaction. After a retriable error nothing of it is published or open, and the batch may be retried.
         Raises UnknownOutcomeError when its outcome is not known; nothing may be published after that."""
-        client, topic = self._opened()
+        client, topic = self._require_open()
         done = Acknowledged()
         recorded: dict[int, bool] = {}
         try:
@@ -295,11 +296,11 @@ class KafkaCommitter(WritingCommitter):
             recorded = self._add_offsets(batch)
             client.commit()
         except BaseException as error:
-            if not self._ended(progress, error) or not isinstance(error, Exception):
+            if not self._end_transaction(progress, error) or not isinstance(error, Exception):
                 raise
-        return Published(self.written(done), consumed=recorded)
+        return Published(self.count_written(done), consumed=recorded)
 
-    def _ended(self, batch: Progress, reason: BaseException) -> bool:
+    def _end_transaction(self, batch: Progress, reason: BaseException) -> bool:
         """End the transaction that ``reason`` has interrupted, or find out how it ended. Returns whether it was
         committed. If it was not, nothing of it is left open (unless the job is being stopped and the abort got no
         answer).
@@ -307,7 +308,7 @@ class KafkaCommitter(WritingCommitter):
         Raises FencedError when another instance has taken over, TransactionExpiredError when it was open for too long,
         and UnknownOutcomeError.
         """
-        client, _ = self._opened()
+        client, _ = self._require_open()
         committed, seconds = False, client.open_seconds
         if client.state in {State.OPEN, State.FAILED}:
             try:
@@ -318,9 +319,9 @@ class KafkaCommitter(WritingCommitter):
                         f"the transaction of batch {batch.batch_id} is left open until its time-out: {failure}"
                     )
                     return False
-                committed = self._settled(batch, reason)
+                committed = self._find_outcome(batch, reason)
         elif client.state is State.UNKNOWN:
-            committed = self._settled(batch, reason)
+            committed = self._find_outcome(batch, reason)
         unknown = isinstance(reason, UnknownOutcomeError)
         if committed or not (unknown or (isinstance(reason, ExecutionError) and reason.retriable)):
             return committed
@@ -342,11 +343,11 @@ class KafkaCommitter(WritingCommitter):
             ) from reason
         return False
 
-    def _settled(self, batch: Progress, reason: BaseException) -> bool:
+    def _find_outcome(self, batch: Progress, reason: BaseException) -> bool:
         """Whether a batch was committed. Asks until it is known. Raises UnknownOutcomeError when that takes too long or
         the job is being stopped."""
         session, context = self.session, self.context
-        client, topic = self._opened()
+        client, topic = self._require_open()
         patience, backoff = Deadline.after(session.config.delivery_timeout_ms), session.backoff()
         while True:
             try:
@@ -391,7 +392,7 @@ class KafkaCommitter(WritingCommitter):
         return done
 
     def _add_offsets(self, batch: Batch) -> dict[int, bool]:
-        client, _ = self._opened()
+        client, _ = self._require_open()
         recorded: dict[int, bool] = {}
         for number, consumed in enumerate(batch.consumed):
             if not self.can_commit_offsets(consumed):
@@ -412,12 +413,12 @@ class KafkaCommitter(WritingCommitter):
             self.context.warn(f"offsets of group '{group}' were not committed in {batches} batch(es)")
         self._refused.clear()
 
-    def _opened(self) -> tuple[TransactionClient, ProgressTopic]:
+    def _require_open(self) -> tuple[TransactionClient, ProgressTopic]:
         if self._client is None:
             raise ExecutionError("the committer was not opened")
-        return self._client, self._progress_topic()
+        return self._client, self._require_topic()
 
-    def _progress_topic(self) -> ProgressTopic:
+    def _require_topic(self) -> ProgressTopic:
         if self._topic is None:
             raise ExecutionError("the committer was not opened")
         return self._topic

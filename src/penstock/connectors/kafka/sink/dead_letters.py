@@ -44,7 +44,7 @@ class DeadLetter:
     bad: BadRecord
 
 
-def definition(table: TableDefinition, topic: str) -> TableDefinition:
+def define_table(table: TableDefinition, topic: str) -> TableDefinition:
     """The table of the dead letters of ``table``: in the same cluster, with the same client properties."""
     columns = tuple(
         Column(name, WRITABLE[key].with_nullability(True), ColumnKind.METADATA, key) for name, key in _COLUMNS.items()
@@ -54,7 +54,7 @@ def definition(table: TableDefinition, topic: str) -> TableDefinition:
     return TableDefinition(f"{table.name}.dead-letters", columns, options, table.origin, table.surface)
 
 
-def beside(sink: KafkaSinkSpec, others: Sequence[SinkSpec]) -> KafkaSinkSpec:
+def adapt_guarantee(sink: KafkaSinkSpec, others: Sequence[SinkSpec]) -> KafkaSinkSpec:
     """The sink of dead letters in a job with ``others``: exactly-once when one of them is, and in the transactions of
     those that write to Kafka."""
     exact = [each for each in others if each.capabilities.guarantee is Guarantee.EXACTLY_ONCE]
@@ -64,7 +64,7 @@ def beside(sink: KafkaSinkSpec, others: Sequence[SinkSpec]) -> KafkaSinkSpec:
     return replace(sink, guarantee=Guarantee.EXACTLY_ONCE, transactional_id_prefix=prefix)
 
 
-def letters(
+def build_letters(
     found: Sequence[DeadLetter], record: Mapping[str, pa.Array], topic: str, partition: int, offsets: Sequence[int]
 ) -> pa.StructArray:
     """The dead letters of ``found``. ``record`` has their unchanged keys, values, headers and timestamps, by the names

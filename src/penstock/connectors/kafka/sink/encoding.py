@@ -44,11 +44,11 @@ def describe_work(sink: KafkaSinkSpec, client: ClientConfig, limits: Mapping[str
     if sink.metadata or sink.upserts or sink.chooses:
         return None
     keys, values = (sink.key, sink.key_columns, sink.key_schema), (sink.value, sink.value_columns, sink.value_schema)
-    batches = _most_bytes(sink.topics[0], client, limits), client.batch_size
-    return sink.schema, keys, values, _compression(client), batches
+    batches = _max_batch_bytes(sink.topics[0], client, limits), client.batch_size
+    return sink.schema, keys, values, _read_compression(client), batches
 
 
-def _compression(client: ClientConfig) -> tuple[Compression, int | None]:
+def _read_compression(client: ClientConfig) -> tuple[Compression, int | None]:
     """The compression of record batches, and its level."""
     compression = Compression[client.compression_type.upper()]
     level = {
@@ -59,7 +59,7 @@ def _compression(client: ClientConfig) -> tuple[Compression, int | None]:
     return compression, level
 
 
-def _most_bytes(topic: str, client: ClientConfig, limits: Mapping[str, int]) -> int:
+def _max_batch_bytes(topic: str, client: ClientConfig, limits: Mapping[str, int]) -> int:
     """The most bytes of a record batch of a topic."""
     return min(limits.get(topic, DEFAULT_MAX_MESSAGE_BYTES), client.max_request_size)
 
@@ -88,7 +88,7 @@ class RowEncoder:
         self._reserved = reserved
         self._metadata = {column.key: sink.schema.names.index(column.name) for column in sink.metadata}
         self._pattern = java_pattern(sink.options.topic_pattern) if sink.options.topic_pattern else None
-        self._compression, self._level = _compression(client)
+        self._compression, self._level = _read_compression(client)
         self._chooser = RowPartitions(sink.partitioner, task, sink.chooser) if sink.chooses else None
         self._buffer = ChangeBuffer(sink.buffer_rows) if sink.buffer_rows else None
         self._turn = random.randrange(1 << 16)  # noqa: S311 - small batches begin with different partitions
@@ -96,26 +96,28 @@ class RowEncoder:
     def encode(self, rows: pa.RecordBatch, hidden: pa.RecordBatch) -> Iterator[tuple[str, EncodedBatch]]:
         """The record batches of ``rows``, by topic and partition; each partition's rows keep their order.
 
-        Of a table that upserts each change is a message, except the row before an update; changes that are held back
+        In a table that upserts each change is a message, except the row before an update; changes that are held back
         come later (:meth:`finish`). ``hidden`` has the columns :data:`penstock.spi.HIDDEN` of the rows, and
         :data:`penstock.spi.KIND` if they have kinds. Raises RecordError with the number of the row's partition and
         without a topic: the driver knows both names.
         """
         if not rows.num_rows:
             return
-        for topic, chosen in self._by_topic(rows, hidden):
+        for topic, chosen in self._split_by_topic(rows, hidden):
             part = rows if chosen is None else rows.take(chosen)
             origins = hidden if chosen is None else hidden.take(chosen)
-            with _located(topic, origins):
-                keys = self._keys(part)
+            with _locate_errors(topic, origins):
+                keys = self._encode_keys(part)
             if not self._sink.upserts:
-                yield from self._batches(topic, part, origins, keys, partial(self._value, part, _kinds(origins)))
+                yield from self._encode_rows(
+                    topic, part, origins, keys, partial(self._value, part, _read_kinds(origins))
+                )
                 continue
-            changes = KeyedChanges.from_rows(part, origins, keys, _kinds(origins))
+            changes = KeyedChanges.from_rows(part, origins, keys, _read_kinds(origins))
             if self._buffer is None:
-                yield from self._messages(topic, changes.effective())
+                yield from self._encode_changes(topic, changes.effective())
             elif enough := self._buffer.add(topic, changes):
-                yield from self._messages(topic, enough)
+                yield from self._encode_changes(topic, enough)
 
     @staticmethod
     def encode_together(
@@ -132,18 +134,18 @@ class RowEncoder:
         # The partitions of all topics have numbers, one part after the other.
         bases = np.cumsum([0, *(each._count(topic) for each, topic in zip(encoders, topics, strict=True))])
 
-        def topic_of(row: int) -> str:
+        def find_topic(row: int) -> str:
             return topics[int(np.searchsorted(starts, row, "right")) - 1]
 
-        with _located(topic_of, hidden):
-            keys, values = first._keys(rows), first._value(rows, None)
+        with _locate_errors(find_topic, hidden):
+            keys, values = first._encode_keys(rows), first._value(rows, None)
             chosen = []
             for number, (encoder, part, _) in enumerate(parts):
                 own = (
                     None if each is None else each.slice(int(starts[number]), part.num_rows) for each in (keys, values)
                 )
-                chosen.append(encoder._partitions(topics[number], part, *own) + np.int32(bases[number]))
-            batches = first._record_batches(topics[0], rows, keys, values, np.concatenate(chosen))
+                chosen.append(encoder._assign_partitions(topics[number], part, *own) + np.int32(bases[number]))
+            batches = first._encode_messages(topics[0], rows, keys, values, np.concatenate(chosen))
         for batch in batches:
             number = int(np.searchsorted(bases, batch.partition, "right")) - 1
             yield number, topics[number], replace(batch, partition=batch.partition - int(bases[number]))
@@ -152,9 +154,9 @@ class RowEncoder:
         """The record batches of the changes that were held back, after the last rows of the task."""
         if self._buffer is not None:
             for topic, changes in self._buffer.take().items():
-                yield from self._messages(topic, changes)
+                yield from self._encode_changes(topic, changes)
 
-    def _messages(self, topic: str, changes: KeyedChanges) -> Iterator[tuple[str, EncodedBatch]]:
+    def _encode_changes(self, topic: str, changes: KeyedChanges) -> Iterator[tuple[str, EncodedBatch]]:
         """The record batches of changes, each of which is a message; those that delete have no value."""
         deletes = changes.deletes
 
@@ -165,13 +167,13 @@ class RowEncoder:
             try:
                 found = self._value(changes.rows.take(pa.array(live)), None)
             except RecordError as error:
-                raise _numbered(error, int(live[error.offset])) from error
+                raise _with_row(error, int(live[error.offset])) from error
             return pc.take(found, pa.array(np.cumsum(~deletes) - 1, mask=deletes))
 
         if len(changes):
-            yield from self._batches(topic, changes.rows, changes.hidden, changes.keys, values)
+            yield from self._encode_rows(topic, changes.rows, changes.hidden, changes.keys, values)
 
-    def _batches(
+    def _encode_rows(
         self,
         topic: str,
         rows: pa.RecordBatch,
@@ -179,13 +181,13 @@ class RowEncoder:
         keys: pa.BinaryArray | None,
         values: Callable[[], pa.BinaryArray | None],
     ) -> Iterator[tuple[str, EncodedBatch]]:
-        with _located(topic, hidden):
+        with _locate_errors(topic, hidden):
             made = values()
-            batches = self._record_batches(topic, rows, keys, made, self._partitions(topic, rows, keys, made))
+            batches = self._encode_messages(topic, rows, keys, made, self._assign_partitions(topic, rows, keys, made))
         for batch in batches:
             yield topic, batch
 
-    def _record_batches(
+    def _encode_messages(
         self,
         topic: str,
         rows: pa.RecordBatch,
@@ -197,16 +199,16 @@ class RowEncoder:
         return encode(
             keys=keys,
             values=values,
-            timestamps=self._timestamps(rows),
+            timestamps=self._read_timestamps(rows),
             partitions=partitions,
-            headers=self._headers(rows),
+            headers=self._read_headers(rows),
             compression=self._compression,
             level=self._level,
-            max_batch_bytes=_most_bytes(topic, self._client, self._limits),
+            max_batch_bytes=_max_batch_bytes(topic, self._client, self._limits),
             batch_bytes=self._client.batch_size,
         )
 
-    def _keys(self, rows: pa.RecordBatch) -> pa.BinaryArray | None:
+    def _encode_keys(self, rows: pa.RecordBatch) -> pa.BinaryArray | None:
         """The keys of the messages. Raises RecordError for a row of a table that upserts whose key has a NULL."""
         for name in self._sink.upsert_keys:
             column = rows.column(rows.schema.names.index(name))
@@ -219,27 +221,27 @@ class RowEncoder:
     @cached_property
     def _key(self) -> _Encode:
         sink = self._sink
-        return self._part("__raw_key__", sink.key, sink.key_columns, sink.key_schema)
+        return self._part_encoder("__raw_key__", sink.key, sink.key_columns, sink.key_schema)
 
     @cached_property
     def _value(self) -> _Encode:
         sink = self._sink
-        return self._part("__raw_value__", sink.value, sink.value_columns, sink.value_schema)
+        return self._part_encoder("__raw_value__", sink.value, sink.value_columns, sink.value_schema)
 
-    def _part(self, raw: str, spec: FormatSpec | None, columns: tuple[str, ...], schema: RowType) -> _Encode:
-        """Makes the keys or the values of messages: from the metadata column ``raw``, or from ``columns`` by a
-        format."""
+    def _part_encoder(self, raw: str, spec: FormatSpec | None, columns: tuple[str, ...], schema: RowType) -> _Encode:
+        """A function that makes the keys or the values of messages: from the metadata column ``raw``, or from
+        ``columns`` by a format."""
         if raw in self._metadata:
             index = self._metadata[raw]
             return lambda rows, _: rows.column(index)
         if spec is None:
             return lambda rows, _: None
-        encode = _encoder(spec, schema)
+        encode = _find_encoder(spec, schema)
         return lambda rows, kinds: encode(rows.select(list(columns)).rename_columns(list(schema.names)), kinds)
 
     # --- topics and partitions -------------------------------------------------------------------------------
 
-    def _by_topic(self, rows: pa.RecordBatch, hidden: pa.RecordBatch) -> Iterator[tuple[str, pa.Array | None]]:
+    def _split_by_topic(self, rows: pa.RecordBatch, hidden: pa.RecordBatch) -> Iterator[tuple[str, pa.Array | None]]:
         if "topic" not in self._metadata:
             yield self._sink.topics[0], None
             return
@@ -247,7 +249,7 @@ class RowEncoder:
         codes = named.indices.to_numpy(zero_copy_only=False)
         for code, topic in enumerate(named.dictionary.to_pylist()):
             chosen = np.flatnonzero(codes == code)
-            refused = self._refused(topic)
+            refused = self._explain_refusal(topic)
             if refused:
                 row = int(chosen[0])
                 raise RecordError(
@@ -259,7 +261,7 @@ class RowEncoder:
                 )
             yield topic, pa.array(chosen)
 
-    def _refused(self, topic: str | None) -> str:
+    def _explain_refusal(self, topic: str | None) -> str:
         """Why a row's topic may not be written; empty when it may."""
         listed = topic is not None and (
             topic in self._sink.topics or bool(self._pattern and self._pattern.fullmatch(topic))
@@ -268,12 +270,12 @@ class RowEncoder:
             return f"not one of '{self._sink.options.topic_pattern or self._sink.shown_topics}'"
         return "an internal topic of Kafka or penstock, which no table may write" if self._reserved(topic) else ""
 
-    def _partitions(
+    def _assign_partitions(
         self, topic: str, batch: pa.RecordBatch, keys: pa.BinaryArray | None, values: pa.BinaryArray | None
     ) -> NDArray[np.int32]:
         partitions = self._count(topic)
         if "__partition__" not in self._metadata:
-            return self._chosen(topic, batch, keys, values, partitions)
+            return self._choose_partitions(topic, batch, keys, values, partitions)
         given = batch.column(self._metadata["__partition__"])
         named: NDArray[np.int32] = given.fill_null(-1).to_numpy(zero_copy_only=False)
         wrong = np.flatnonzero(np.asarray(given.is_valid()) & ((named < 0) | (named >= partitions)))
@@ -282,9 +284,11 @@ class RowEncoder:
             raise RecordError(f"{reason}{partitions - 1}", "", -1, int(wrong[0]))
         if not given.null_count:
             return named
-        return np.where(named < 0, self._chosen(topic, batch, keys, values, partitions), named).astype(np.int32)
+        return np.where(named < 0, self._choose_partitions(topic, batch, keys, values, partitions), named).astype(
+            np.int32
+        )
 
-    def _chosen(
+    def _choose_partitions(
         self,
         topic: str,
         batch: pa.RecordBatch,
@@ -306,11 +310,11 @@ class RowEncoder:
                 self._turn += rows
                 return chosen
         if keys is None:
-            return self._in_runs(rows, partitions)
+            return self._partition_in_runs(rows, partitions)
         self._turn += 1
         return by_key(keys, partitions, fallback=self._turn % partitions)
 
-    def _in_runs(self, rows: int, partitions: int) -> NDArray[np.int32]:
+    def _partition_in_runs(self, rows: int, partitions: int) -> NDArray[np.int32]:
         """Partitions of rows without keys: in runs, as Kafka's clients fill one batch after another, from partitions
         that no other task uses, if there are enough."""
         enough = partitions >= self._task.of
@@ -321,7 +325,7 @@ class RowEncoder:
 
     # --- metadata -------------------------------------------------------------------------------------------
 
-    def _timestamps(self, rows: pa.RecordBatch) -> NDArray[np.int64]:
+    def _read_timestamps(self, rows: pa.RecordBatch) -> NDArray[np.int64]:
         now = now_ms()
         if "timestamp" not in self._metadata:
             return np.full(rows.num_rows, now, np.int64)
@@ -330,7 +334,7 @@ class RowEncoder:
         millis = np.floor_divide(micros.fill_null(0).to_numpy(), 1000)
         return np.where(np.asarray(micros.is_null()), now, millis) if micros.null_count else millis
 
-    def _headers(self, rows: pa.RecordBatch) -> pa.Array | None:
+    def _read_headers(self, rows: pa.RecordBatch) -> pa.Array | None:
         for key in ("headers", "header-list"):
             if key in self._metadata:
                 # Spark has its own names for the parts of maps and rows.
@@ -338,7 +342,7 @@ class RowEncoder:
         return None
 
 
-def _kinds(hidden: pa.RecordBatch) -> _Kinds:
+def _read_kinds(hidden: pa.RecordBatch) -> _Kinds:
     """The row kinds of ``hidden``, None when all rows are insertions."""
     if KIND not in hidden.schema.names:
         return None
@@ -347,9 +351,9 @@ def _kinds(hidden: pa.RecordBatch) -> _Kinds:
 
 
 @contextmanager
-def _located(topic: str | Callable[[int], str], hidden: pa.RecordBatch) -> Iterator[None]:
-    """Raises the RecordErrors of rows with the partition's number and the offset of the row. ``topic`` is that of all
-    rows, or gives that of a row by its number."""
+def _locate_errors(topic: str | Callable[[int], str], hidden: pa.RecordBatch) -> Iterator[None]:
+    """Raises the RecordErrors of rows with the partition's number and the offset of the row. ``topic`` is the topic of
+    all rows, or gives the topic of a row by its number."""
     try:
         yield
     except RecordTooLargeError as error:
@@ -361,12 +365,12 @@ def _located(topic: str | Callable[[int], str], hidden: pa.RecordBatch) -> Itera
         raise located(error, hidden, error.offset) from error
 
 
-def _numbered(error: RecordError, row: int) -> RecordError:
+def _with_row(error: RecordError, row: int) -> RecordError:
     """``error`` about the row of that number."""
     return type(error)(error.reason, "", -1, row, error.format, error.field, error.hint)
 
 
-def _encoder(spec: FormatSpec, schema: RowType) -> _Encode:
+def _find_encoder(spec: FormatSpec, schema: RowType) -> _Encode:
     found = formats.get(spec.identifier)
     if isinstance(found, ChangeFormat):
         return found.encoder(schema, spec.options).encode

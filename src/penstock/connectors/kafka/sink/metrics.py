@@ -9,7 +9,7 @@ from penstock.spi import MetricGroup
 
 
 def count_sends(group: MetricGroup, sends: SendCounts) -> None:
-    """Count the requests of a batch by the names of Kafka's own producer. Averages are those of the last batch with
+    """Count the requests of a batch by the names of Kafka's own producer. Averages are over the last batch with
     records."""
     group.count("request-total", "request-rate", sends.requests)
     group.count("record-retry-total", "record-retry-rate", sends.retried)

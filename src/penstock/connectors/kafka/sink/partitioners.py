@@ -21,7 +21,7 @@ BUILT_IN = ("default", "fixed", "round-robin", "all-to-zero")
 
 class Partitioner(Protocol):
     """Chooses partitions, as Flink's ``FlinkKafkaPartitioner`` does. Each writing task makes its own, without
-    arguments, and calls ``open(task, tasks)`` if there is such a method: the task's number and that of all tasks."""
+    arguments, and calls ``open(task, tasks)`` if there is such a method: the task's number and the number of tasks."""
 
     def partition(
         self, record: Row, key: bytes | None, value: bytes | None, target_topic: str, partitions: Sequence[int]
@@ -47,7 +47,7 @@ def load(path: str) -> type[Partitioner]:
 
 class RowPartitions:
     """The partitions of rows by the class that ``path`` names, or by the object ``given``, in one task. Raises
-    RecordError, without a row, when the class cannot be made in this process."""
+    RecordError, without a row, when the class cannot be created in this process."""
 
     def __init__(self, path: str, task: Task, given: Any = None):
         self._path = path if given is None else str(given)
@@ -59,7 +59,7 @@ class RowPartitions:
             self._chooser: Partitioner = made
         except Exception as error:  # the class is the user's
             hint = "tasks import it too: install its module, or name its folder in PYTHONPATH"
-            raise RecordError(f"the partitioner '{path}' cannot be made in a task: {error}", hint=hint) from error
+            raise RecordError(f"the partitioner '{path}' cannot be created in a task: {error}", hint=hint) from error
 
     def choose_partitions(
         self,

@@ -35,4 +35,4 @@ class PlainCommitter(WritingCommitter):
         done = self.collect(tasks, by_owners=upserts and batch.tasks > 1)
         self.check_topics(done)
         check_counts(done, batch)
-        return Published(self.written(done))
+        return Published(self.count_written(done))

@@ -86,14 +86,14 @@ class KafkaSinkSpec(KafkaTableSpec[KafkaSinkOptions]):
 
     def problems(self, settings: Settings) -> tuple[Problem, ...]:
         """A problem when the table would write the job's progress topic."""
-        return progress_problems(self.topics, settings, "topic", self.table)
+        return find_progress_problems(self.topics, settings, "topic", self.table)
 
     def describe(self) -> str:
         """A human-readable description. Secrets are masked."""
         guarantee = self.guarantee.value
         if self.guarantee is Guarantee.EXACTLY_ONCE:
             guarantee += f" as '{self.transactional_id_prefix}'"
-        return self._described(
+        return self._describe_lines(
             (f"{self.connector} sink '{self.table}'", f"topic: {self.shown_topics}"),
             "TO",
             (
@@ -105,7 +105,7 @@ class KafkaSinkSpec(KafkaTableSpec[KafkaSinkOptions]):
         )
 
 
-def progress_problems(topics: Sequence[str], settings: Settings, key: str, table: str) -> tuple[Problem, ...]:
+def find_progress_problems(topics: Sequence[str], settings: Settings, key: str, table: str) -> tuple[Problem, ...]:
     """A problem when ``topics``, the value of the option ``key``, has the job's progress topic."""
     if settings.progress_topic not in topics:
         return ()

@@ -9,7 +9,7 @@ from penstock.errors import OptionsError, Problem
 from penstock.kafka.session import Session
 
 
-def writable_topics(
+def find_writable_topics(
     session: Session, spec: KafkaSinkSpec, progress_topics: Collection[str], *, create: bool
 ) -> set[str]:
     """The topics that a table names. ``create`` lets the brokers create them, if they are configured to. Raises

@@ -58,7 +58,7 @@ class KafkaOutput(Output):
 @dataclass(frozen=True)
 class WriteSpec:
     """The parameters of writing tasks, which other processes unpickle. ``client`` publishes, ``limits`` are the
-    max.message.bytes of topics, and ``progress_topics`` are those of the job, which no row may name. Branches with one
+    max.message.bytes of topics, and ``progress_topics`` are the job's, which no row may name. Branches with one
     number in ``works`` can be encoded together; those without one cannot."""
 
     branches: tuple[KafkaOutput, ...]
@@ -69,7 +69,7 @@ class WriteSpec:
 
 
 def number_works(branches: Sequence[KafkaOutput], limits: Mapping[str, int]) -> dict[int, int]:
-    """The numbers of branches whose rows others may share the work of (:func:`describe_work`)."""
+    """Numbers for branches; those with one number can be encoded together (:func:`describe_work`)."""
     numbers: dict[object, int] = {}
     found = {}
     for branch, each in enumerate(branches):
@@ -110,16 +110,16 @@ class _BatchSender(Writer):
         yield from self.write_outputs(((output, rows, hidden),))
 
     def write_outputs(self, parts: Sequence[OutputRows]) -> Iterator[pa.RecordBatch]:
-        yield from self._sent(self._encoders.encode(parts))
+        yield from self._send(self._encoders.encode(parts))
 
     def finish(self) -> Iterator[pa.RecordBatch]:
-        yield from self._sent(self._encoders.finish())
-        yield _written([*self._rows, *self._counts.rows(self._task.number)], self._data)
+        yield from self._send(self._encoders.finish())
+        yield _to_batch([*self._rows, *self._counts.rows(self._task.number)], self._data)
 
-    def _sent(self, encoded: Iterable[tuple[int, str, EncodedBatch]]) -> Iterator[pa.RecordBatch]:
+    def _send(self, encoded: Iterable[tuple[int, str, EncodedBatch]]) -> Iterator[pa.RecordBatch]:
         for branch, topic, batch in encoded:
             row = {
-                "owner": _owner(topic, batch.partition),
+                "owner": _choose_owner(topic, batch.partition),
                 "topic": topic,
                 "partition": batch.partition,
                 "task": self._task.number,
@@ -130,7 +130,7 @@ class _BatchSender(Writer):
             self._counts.add(branch, batch.count, len(batch.data))
             self._size += len(batch.data)
             if self._size >= _ROWS_BYTES:
-                yield _written(self._rows, self._data)
+                yield _to_batch(self._rows, self._data)
                 self._rows, self._data, self._size = [], [], 0
 
 
@@ -184,7 +184,7 @@ def publish(
                 else:
                     counts.add(partition, count, size)
         producer.flush()
-        yield _acknowledged(producer, task, counts)
+        yield _report_acks(producer, task, counts)
 
 
 class _Publisher(Writer):
@@ -207,7 +207,7 @@ class _Publisher(Writer):
     def finish(self) -> Iterator[pa.RecordBatch]:
         self._submit(self._encoders.finish())
         self._producer.flush()
-        yield _acknowledged(self._producer, self._task, self._counts)
+        yield _report_acks(self._producer, self._task, self._counts)
 
     def close(self) -> None:
         self._producer.close()
@@ -232,7 +232,7 @@ def _producer(spec: WriteSpec, task: Task) -> Producer:
     return Producer(session_for(spec.client), identity, transactional_id=name, abandoned=task.abandoned)
 
 
-def _owner(topic: str, partition: int) -> int:
+def _choose_owner(topic: str, partition: int) -> int:
     """The number of the task, modulo their count, that publishes a partition: the same in all tasks, even if they know
     different numbers of partitions."""
     return zlib.crc32(topic.encode()) % 1_000_000 + partition
@@ -297,7 +297,7 @@ class _Encoders:
         return is_out_of_reach(self._session, topic, self._spec.progress_topics)
 
 
-def _acknowledged(producer: Producer, task: Task, counts: _Counts) -> pa.RecordBatch:
+def _report_acks(producer: Producer, task: Task, counts: _Counts) -> pa.RecordBatch:
     rows = [
         {
             "topic": ack.topic,
@@ -312,10 +312,10 @@ def _acknowledged(producer: Producer, task: Task, counts: _Counts) -> pa.RecordB
     ]
     millis = None if producer.latency is None else producer.latency * 1000
     rows += counts.rows(task.number, millis, producer.counts)
-    return _written([{**row, "attempt": task.attempt} for row in rows])
+    return _to_batch([{**row, "attempt": task.attempt} for row in rows])
 
 
-def _written(rows: list[dict[str, Any]], data: Sequence[memoryview] = ()) -> pa.RecordBatch:
+def _to_batch(rows: list[dict[str, Any]], data: Sequence[memoryview] = ()) -> pa.RecordBatch:
     """Rows of :data:`WRITTEN`; the first ones have ``data``."""
     batch = pa.RecordBatch.from_pylist(rows, schema=WRITTEN)
     column = binary_array([*data, *[b""] * (len(rows) - len(data))])

@@ -9,7 +9,7 @@ from typing import Any
 from penstock.connectors.kafka.sink.acknowledgements import Acknowledged
 from penstock.connectors.kafka.sink.encoding import DEFAULT_MAX_MESSAGE_BYTES
 from penstock.connectors.kafka.sink.metrics import count_sends
-from penstock.connectors.kafka.sink.topics import writable_topics
+from penstock.connectors.kafka.sink.topics import find_writable_topics
 from penstock.connectors.kafka.sink.writer import (
     WRITTEN,
     Instructions,
@@ -24,7 +24,7 @@ from penstock.errors import CheckpointError, RecordError
 from penstock.kafka.produce import SendCounts
 from penstock.kafka.reserved import is_out_of_reach
 from penstock.kafka.session import Session, session_for
-from penstock.kafka.topics import cluster_id, matching_topics, topic_configs
+from penstock.kafka.topics import cluster_id, find_matching_topics, read_topic_configs
 from penstock.spi import Committer, JobContext, Output, WriterFactory, WriteTasks, Written, pickled
 
 
@@ -62,12 +62,12 @@ class WritingCommitter(Committer):
         self.session.topics({topic for branch in self.branches for topic in branch.spec.topics}, fresh=False)
         for branch in self.branches:
             create = branch.client.allow_auto_create_topics
-            found |= writable_topics(self.session, branch.spec, self.progress_topics, create=create)
+            found |= find_writable_topics(self.session, branch.spec, self.progress_topics, create=create)
             if pattern := branch.spec.options.topic_pattern:
-                found |= matching_topics(self.session, pattern).keys() - set(self.progress_topics)
+                found |= find_matching_topics(self.session, pattern).keys() - set(self.progress_topics)
         new = found - self._limits.keys()
         if new:
-            settings = topic_configs(self.session, sorted(new), ["max.message.bytes"]) or {}
+            settings = read_topic_configs(self.session, sorted(new), ["max.message.bytes"]) or {}
             for name in new:
                 limit = settings.get(name, {}).get("max.message.bytes", DEFAULT_MAX_MESSAGE_BYTES)
                 self._limits[name] = int(limit)
@@ -113,7 +113,7 @@ class WritingCommitter(Committer):
                     hint="give the rows another value in the metadata column 'topic'",
                 )
 
-    def written(self, done: Acknowledged) -> tuple[Written, ...]:
+    def count_written(self, done: Acknowledged) -> tuple[Written, ...]:
         """The records and bytes written to each output. Counts them in the metrics."""
         found = tuple(done.encoded.get(number, Written()) for number in range(len(self.branches)))
         for number, (branch, each) in enumerate(zip(self.branches, found, strict=True)):

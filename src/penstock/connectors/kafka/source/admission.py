@@ -43,9 +43,9 @@ class Admission:
             return dict.fromkeys(waiting, 0)
         granted = self._grant()
         while granted == 0 and total and not idles:
-            time.sleep(self._pause())
+            time.sleep(self._next_pause())
             granted = self._grant()
-        shares = _shares(waiting, granted)
+        shares = _divide(waiting, granted)
         if any(shares.values()):
             self._batch_began = self._clock()
         return shares
@@ -57,7 +57,7 @@ class Admission:
         return self._clock() - self._batch_began < self._patience
 
     def _grant(self) -> int:
-        """How many records may be read now: at most those of a batch, and at most those that the rate allows for the
+        """How many records may be read now: at most those of a batch, and at most as many as the rate allows for the
         time since the last grant. An unused grant is lost, but not the fraction of a record."""
         if self._rate is None:
             return self._most
@@ -65,14 +65,14 @@ class Admission:
         self._granted_until += granted / self._rate
         return min(self._most, granted)
 
-    def _pause(self) -> float:
+    def _next_pause(self) -> float:
         """Seconds until the rate allows another record."""
         if self._rate is None:
             return 0.0
         return max(0.0, self._granted_until + 1 / self._rate - self._clock())
 
 
-def _shares(wanted: Mapping[TopicPartition, int], most: int) -> dict[TopicPartition, int]:
+def _divide(wanted: Mapping[TopicPartition, int], most: int) -> dict[TopicPartition, int]:
     """``most`` records over the partitions, in proportion to their waiting records; a large one does not starve
     others."""
     total = sum(wanted.values())

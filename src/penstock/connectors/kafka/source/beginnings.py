@@ -13,7 +13,7 @@ from penstock.connectors.kafka.table.options import StartupMode
 from penstock.kafka.offsets import CommittedOffset
 from penstock.kafka.partitions import TopicPartition
 
-#: The offsets of a group, as far as reading starts at them.
+#: The offsets of a group at which reading starts.
 GroupOffsets = Mapping[TopicPartition, CommittedOffset]
 
 #: The most partitions that are named.
@@ -47,31 +47,32 @@ class CommittedBy:
         return self.job != job.job[:_LONGEST_NAME]
 
 
-def reason_of(scan: KafkaScanSpec, start_time: int | None, group: GroupOffsets, own: CommittedBy) -> str:
+def explain_start(scan: KafkaScanSpec, start_time: int | None, group: GroupOffsets, own: CommittedBy) -> str:
     """Why a scan starts where it does: ``start_time`` (ms since 1970), its options, or the ``group``'s offsets."""
     mode, options = scan.options.startup_mode, scan.options
     if start_time is not None and not scan.upserts:
-        return f"at the first records from {_time(start_time)} on, by --start-time"
+        return f"at the first records from {_format_time(start_time)} on, by --start-time"
     if scan.start_by is not None:
         return f"where {scan.start_by} says"
     if scan.upserts:
         return "at the earliest offsets, as tables of 'upsert-kafka' do"
     if mode is StartupMode.TIMESTAMP and options.startup_timestamp is not None:
-        return f"at the first records from {_time(options.startup_timestamp)} on, by 'scan.startup.timestamp-millis'"
+        begins = _format_time(options.startup_timestamp)
+        return f"at the first records from {begins} on, by 'scan.startup.timestamp-millis'"
     if mode is StartupMode.SPECIFIC_OFFSETS:
         return "at the offsets of 'scan.startup.specific-offsets'" + (
-            f", else {_by_group(scan, group, own)}" if group else ""
+            f", else {_explain_group(scan, group, own)}" if group else ""
         )
     if mode is StartupMode.GROUP_OFFSETS:
         if not group:
             reset = f"at the {scan.reset.value} offsets, by 'properties.auto.offset.reset'"
             return f"{reset}, because group '{scan.group_id}' has none"
-        return _by_group(scan, group, own)
+        return _explain_group(scan, group, own)
     return f"at the {'earliest' if mode is StartupMode.EARLIEST else 'latest'} offsets, by 'scan.startup.mode'"
 
 
-def _by_group(scan: KafkaScanSpec, group: GroupOffsets, own: CommittedBy) -> str:
-    found = _committers(group)
+def _explain_group(scan: KafkaScanSpec, group: GroupOffsets, own: CommittedBy) -> str:
+    found = _find_committers(group)
     others = [f"job '{each.job}'" for each in found if each.is_other(own)]
     if len(others) < len(found):
         others.append("this job with another checkpoint")
@@ -79,21 +80,21 @@ def _by_group(scan: KafkaScanSpec, group: GroupOffsets, own: CommittedBy) -> str
     return f"at the offsets of group '{scan.group_id}'{by}"
 
 
-def foreign_start(scan: KafkaScanSpec, group: GroupOffsets, own: CommittedBy) -> str:
+def warn_about_foreign_start(scan: KafkaScanSpec, group: GroupOffsets, own: CommittedBy) -> str:
     """A warning that reading starts at offsets which another job has committed; empty if it does not, or if the user
     asks for that."""
-    others = " and ".join(dict.fromkeys(f"job '{each.job}'" for each in _committers(group) if each.is_other(own)))
+    others = " and ".join(dict.fromkeys(f"job '{each.job}'" for each in _find_committers(group) if each.is_other(own)))
     if not others or scan.asks_for_group:
         return ""
     return (
         f"table '{scan.table}' starts where {others} left off, by the offsets of group '{scan.group_id}': records "
         "before them are not read. If you do not mean that, set 'scan.startup.mode' to earliest-offset or "
-        "latest-offset, or 'properties.group.id' to a group of this job's own, and start with a new checkpoint "
+        "latest-offset, or 'properties.group.id' to a group of this job only, and start with a new checkpoint "
         "directory"
     )
 
 
-def _committers(group: GroupOffsets) -> list[CommittedBy]:
+def _find_committers(group: GroupOffsets) -> list[CommittedBy]:
     found = (CommittedBy.from_metadata(group[tp].metadata) for tp in sorted(group))
     return list(dict.fromkeys(each for each in found if each is not None))
 
@@ -106,5 +107,5 @@ def describe_positions(positions: Positions) -> str:
     return ", ".join(named) + (f" and {left} more" if left else "") if named else "no partitions yet"
 
 
-def _time(millis: int) -> str:
+def _format_time(millis: int) -> str:
     return datetime.fromtimestamp(millis / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -10,12 +10,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from penstock.connectors.kafka.sink.dead_letters import LETTER, METADATA, DeadLetter, letters
+from penstock.connectors.kafka.sink.dead_letters import LETTER, METADATA, DeadLetter, build_letters
 from penstock.connectors.kafka.source.positions import Split
 from penstock.connectors.kafka.source.spec import KafkaScanSpec
-from penstock.connectors.kafka.source.upserts import with_deletions
+from penstock.connectors.kafka.source.upserts import add_deletions
 from penstock.connectors.kafka.source.watermarks import Measure
-from penstock.connectors.kafka.table.header_filter import matching
+from penstock.connectors.kafka.table.header_filter import match_headers
 from penstock.connectors.kafka.table.metadata import OF_VALUE, READABLE
 from penstock.errors import RecordError
 from penstock.kafka.record_batches import TIMESTAMP_TYPES, Records
@@ -49,7 +49,7 @@ class RowReader:
         wanted = [column.key.removeprefix(OF_VALUE) for column in scan.value_metadata]
         #: The metadata that names a message's table, for formats that have it.
         self._table_keys = found.table_keys if scan.table_id and isinstance(found, TableFormat) else ()
-        #: The metadata that the value's format reads: that of the table's columns, and that which names the table.
+        #: The metadata that the value's format reads: for the table's columns, and for the name of the table.
         self._keys = [*wanted, *(key for key in self._table_keys if key not in wanted)]
         if isinstance(found, ChangeFormat):
             self._value = found.decoder(schema, options, self._keys)
@@ -57,7 +57,7 @@ class RowReader:
             self._value = found.decoder(schema, options)
         self._key = formats.get(scan.key.identifier).decoder(scan.key_schema, scan.key.options) if scan.key else None
         self._native = scan.native
-        self._not_null = NotNull(_with_time(scan.produced, scan.time_column), scan.primary_key)
+        self._not_null = NotNull(_require_time(scan.produced, scan.time_column), scan.primary_key)
         self._metadata = {column.name: column.key for column in scan.metadata if column not in scan.value_metadata}
         self._in_value = (*scan.value_columns, *(column.name for column in scan.value_metadata))
         self._keeps = scan.dead_letters is not None
@@ -85,29 +85,31 @@ class RowReader:
         of the first message that cannot be decoded, unless the user keeps or ignores those."""
         chosen = records
         if self._scan.options.header_filter:
-            chosen = _where(records, matching(self._scan.options.header_filter, records.headers))
+            chosen = _filter_records(records, match_headers(self._scan.options.header_filter, records.headers))
             self.filtered += len(records) - len(chosen)
-        value = self._of_table(self._value.decode(chosen.values))
+        value = self._refuse_other_tables(self._value.decode(chosen.values))
         if self._scan.upserts:
-            value = with_deletions(value, chosen.values)
-        refused = self._checked("value", value, self._scan.value, self._value, chosen, split)
+            value = add_deletions(value, chosen.values)
+        refused = self._collect_refused("value", value, self._scan.value, self._value, chosen, split)
         key: Decoded | None = None
         if self._key is not None and self._scan.key is not None:
             key = self._key.decode(chosen.keys)
-            refused |= self._checked("key", key, self._scan.key, self._key, chosen, split)
+            refused |= self._collect_refused("key", key, self._scan.key, self._key, chosen, split)
         value_at, key_at, record_at = _pair(value, key, len(chosen))
         columns: dict[str, pa.Array] = {}
         if key is not None:
-            columns |= _columns(self._scan.key_columns, key.rows, key_at)
+            columns |= _take_columns(self._scan.key_columns, key.rows, key_at)
         # Where key and value have the same column, the value's counts, as in Flink. A deletion has no value.
-        columns |= self._of_value(columns, _columns(self._in_value, value.rows, value_at), value, value_at)
+        columns |= self._merge_value_columns(
+            columns, _take_columns(self._in_value, value.rows, value_at), value, value_at
+        )
         for name, metadata in self._metadata.items():
-            columns[name] = _taken(_metadata(metadata, chosen, split), record_at)
-        kinds = _kinds(value, value_at) if self._has_kinds else None
+            columns[name] = _take(_metadata(metadata, chosen, split), record_at)
+        kinds = _gather_kinds(value, value_at) if self._has_kinds else None
         missing = self._not_null.missing(columns, kinds)
         if missing:
             record_at = np.arange(len(chosen), dtype=np.int64) if record_at is None else record_at
-            incomplete = self._incomplete(missing, record_at, chosen, split)
+            incomplete = self._collect_incomplete(missing, record_at, chosen, split)
             refused = incomplete | refused
             kept = ~np.isin(record_at, list(incomplete))
             columns = {name: each.filter(pa.array(kept)) for name, each in columns.items()}
@@ -125,21 +127,21 @@ class RowReader:
             timestamps = chosen.timestamps if record_at is None else chosen.timestamps[record_at]
             self.measure.note((split.topic, split.partition), timestamps, rows)
         if self._keeps and refused:
-            dead = self._dead([refused[index] for index in sorted(refused)], chosen, split)
+            dead = self._dead_letter_rows([refused[index] for index in sorted(refused)], chosen, split)
             return pa.concat_batches([rows, dead])
         return rows
 
-    def _of_value(
+    def _merge_value_columns(
         self, keys: Mapping[str, pa.Array], values: Mapping[str, pa.Array], value: Decoded, value_at: _Index
     ) -> Mapping[str, pa.Array]:
-        """The columns of the value, in deletions with those of the key where both have them."""
+        """The columns of the value; in deletions, columns that both have come from the key."""
         if not self._scan.upserts:
             return values
-        deletes = pa.array(_kinds(value, value_at) == RowKind.DELETE)
+        deletes = pa.array(_gather_kinds(value, value_at) == RowKind.DELETE)
         both = {name: pc.if_else(deletes, keys[name], values[name]) for name in values.keys() & keys.keys()}
         return {**values, **both}
 
-    def _dead(self, found: list[DeadLetter], chosen: Records, split: Split) -> pa.RecordBatch:
+    def _dead_letter_rows(self, found: list[DeadLetter], chosen: Records, split: Split) -> pa.RecordBatch:
         """Rows with only dead letters in them."""
         at = np.array([letter.index for letter in found], np.int64)
         index, offsets = pa.array(at), chosen.offsets[at]
@@ -147,17 +149,17 @@ class RowReader:
             "key": chosen.keys.take(index),
             "value": chosen.values.take(index),
             "headers": chosen.headers.take(index),  # type: ignore[union-attr]
-            "timestamp": _instants(chosen.timestamps[at]),
+            "timestamp": _to_instants(chosen.timestamps[at]),
         }
         known = {
             HIDDEN.names[0]: pa.repeat(pa.scalar(split.number, pa.int32()), len(at)),
             HIDDEN.names[1]: pa.array(offsets),
-            DEAD_LETTER: letters(found, record, split.topic, split.partition, offsets.tolist()),
+            DEAD_LETTER: build_letters(found, record, split.topic, split.partition, offsets.tolist()),
         }
         columns = [known.get(field.name, pa.nulls(len(at), field.type)) for field in self.schema]
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
-    def _of_table(self, value: Decoded) -> Decoded:
+    def _refuse_other_tables(self, value: Decoded) -> Decoded:
         """``value``, with messages of other tables than the scan's refused. A message that names no table passes."""
         if not self._table_keys:
             return value
@@ -174,24 +176,26 @@ class RowReader:
         refused, rows = np.unique(origin[mask], return_index=True)
         at = np.flatnonzero(mask)[rows]
         bad = tuple(
-            BadRecord(index, f"the message is of table '{_id(database[row], name[row])}', not '{self._scan.table}'")
+            BadRecord(
+                index, f"the message is of table '{_format_id(database[row], name[row])}', not '{self._scan.table}'"
+            )
             for index, row in zip(refused.tolist(), at.tolist(), strict=True)
         )
         kept = ~np.isin(origin, refused)
         kinds = None if value.kinds is None else value.kinds[kept]
         return Decoded(value.rows.filter(pa.array(kept)), origin[kept], kinds, (*value.bad, *bad))
 
-    def _checked(
+    def _collect_refused(
         self, part: str, decoded: Decoded, spec: FormatSpec, decoder: Decoder, chosen: Records, split: Split
     ) -> dict[int, DeadLetter]:
         """The records whose ``part`` was refused, by their index. Raises RecordError unless the user keeps or ignores
         those."""
         found = {bad.index: DeadLetter(bad.index, part, spec.identifier, bad) for bad in decoded.bad}
-        if found and not self._passes(decoder):
-            raise self._error(found[min(found)], chosen, split, spec)
+        if found and not self._continues(decoder):
+            raise self._build_error(found[min(found)], chosen, split, spec)
         return found
 
-    def _incomplete(
+    def _collect_incomplete(
         self,
         missing: Sequence[tuple[str, NDArray[np.bool_]]],
         record_at: NDArray[np.int64],
@@ -203,25 +207,27 @@ class RowReader:
         found: dict[int, DeadLetter] = {}
         failing: dict[int, RecordError] = {}
         for column, mask in missing:
-            part, spec, decoder = self._part_of(column)
+            part, spec, decoder = self._find_part(column)
             identifier = spec.identifier if part != METADATA else ""
             for index in set(record_at[mask].tolist()) - found.keys():
-                bad = BadRecord(index, self._missing_text(column), column)
+                bad = BadRecord(index, self._describe_missing(column), column)
                 found[index] = DeadLetter(index, part, identifier, bad)
-                if not self._passes(decoder):
-                    failing[index] = self._error(found[index], chosen, split, spec, self._ways_out(column))
+                if not self._continues(decoder):
+                    failing[index] = self._build_error(
+                        found[index], chosen, split, spec, self._suggest_declaration(column)
+                    )
         if failing:
             raise failing[min(failing)]
         return found
 
-    def _part_of(self, column: str) -> tuple[str, FormatSpec, Decoder]:
+    def _find_part(self, column: str) -> tuple[str, FormatSpec, Decoder]:
         """The part of a message that a column comes from, and the format whose options decide about bad ones."""
         of_key = column in self._scan.key_columns and column not in self._in_value
         if of_key and self._key is not None and self._scan.key is not None:
             return "key", self._scan.key, self._key
         return METADATA if column in self._metadata else "value", self._scan.value, self._value
 
-    def _ways_out(self, column: str) -> str:
+    def _suggest_declaration(self, column: str) -> str:
         """How to declare ``column`` so that records without its value are read."""
         if self._lacks_time(column):
             return "'penstock.null-event-time' = 'late' counts rows like it as late, "
@@ -229,7 +235,7 @@ class RowReader:
             return f"'value.fields-include' = 'EXCEPT_KEY' takes '{column}' from the key, "
         return f"declare '{column}' without NOT NULL to read such records, "
 
-    def _missing_text(self, column: str) -> str:
+    def _describe_missing(self, column: str) -> str:
         if self._lacks_time(column):
             return f"the row has no event time: column '{column}' is NULL"
         key = next((each.key for each in self._scan.metadata if each.name == column), "")
@@ -240,11 +246,13 @@ class RowReader:
         declared = self._scan.produced.field(column)
         return column == self._scan.time_column and declared is not None and declared.type.nullable
 
-    def _passes(self, decoder: Decoder) -> bool:
+    def _continues(self, decoder: Decoder) -> bool:
         """Whether the job continues after a record that it cannot read."""
         return self._keeps or self._scan.options.ignore_errors or decoder.ignores_errors
 
-    def _error(self, found: DeadLetter, chosen: Records, split: Split, spec: FormatSpec, more: str = "") -> RecordError:
+    def _build_error(
+        self, found: DeadLetter, chosen: Records, split: Split, spec: FormatSpec, more: str = ""
+    ) -> RecordError:
         """The error that stops the job at a record. ``more`` is a further remedy."""
         return RecordError(
             found.bad.reason,
@@ -264,7 +272,7 @@ class RowReader:
         )
 
 
-def _with_time(schema: RowType, column: str) -> RowType:
+def _require_time(schema: RowType, column: str) -> RowType:
     """The schema, in which a ``column`` is never NULL."""
     fields = (
         replace(each, type=each.type.with_nullability(False)) if each.name == column else each for each in schema.fields
@@ -272,17 +280,17 @@ def _with_time(schema: RowType, column: str) -> RowType:
     return replace(schema, fields=tuple(fields))
 
 
-def _id(database: pa.Scalar, table: pa.Scalar) -> str:
+def _format_id(database: pa.Scalar, table: pa.Scalar) -> str:
     return ".".join(part for part in (database.as_py(), table.as_py()) if part)
 
 
-def _kinds(value: Decoded, index: _Index) -> NDArray[np.int8]:
+def _gather_kinds(value: Decoded, index: _Index) -> NDArray[np.int8]:
     """The row kind of each row of the table."""
     kinds = np.zeros(value.rows.num_rows, np.int8) if value.kinds is None else value.kinds
     return kinds if index is None else kinds[index]
 
 
-def _where(records: Records, mask: NDArray[np.bool_]) -> Records:
+def _filter_records(records: Records, mask: NDArray[np.bool_]) -> Records:
     """The records that ``mask`` chooses."""
     if mask.all():
         return records
@@ -320,11 +328,11 @@ def _pair(value: Decoded, key: Decoded | None, records: int) -> tuple[_Index, _I
     return value_at, first_key[record_at] + within, record_at
 
 
-def _columns(names: tuple[str, ...], rows: pa.RecordBatch, index: _Index) -> Mapping[str, pa.Array]:
-    return {name: _taken(rows.column(i), index) for i, name in enumerate(names)}
+def _take_columns(names: tuple[str, ...], rows: pa.RecordBatch, index: _Index) -> Mapping[str, pa.Array]:
+    return {name: _take(rows.column(i), index) for i, name in enumerate(names)}
 
 
-def _taken(array: pa.Array, index: _Index) -> pa.Array:
+def _take(array: pa.Array, index: _Index) -> pa.Array:
     return array if index is None else array.take(pa.array(index))
 
 
@@ -341,7 +349,7 @@ def _metadata(key: str, chosen: Records, split: Split) -> pa.Array:
         case "leader-epoch":
             return pa.array(chosen.leader_epochs, mask=chosen.leader_epochs < 0)
         case "timestamp":
-            return _known_instants(chosen, split)
+            return _check_instants(chosen, split)
         case "timestamp-type":
             names = pa.array(TIMESTAMP_TYPES, type_)
             return names.take(pa.array(chosen.timestamp_types))
@@ -360,15 +368,15 @@ def _metadata(key: str, chosen: Records, split: Split) -> pa.Array:
 _MOST_MILLIS = (2**63 - 1) // 1000
 
 
-def _instants(millis: NDArray[np.int64]) -> pa.Array:
+def _to_instants(millis: NDArray[np.int64]) -> pa.Array:
     """The timestamps of records, null for what TIMESTAMP_LTZ(3) cannot hold."""
     far = (millis > _MOST_MILLIS) | (millis < -_MOST_MILLIS)
     micros = pa.array(np.where(far, 0, millis) * 1000, mask=far)
     return micros.cast(arrow_type(READABLE["timestamp"]))
 
 
-def _known_instants(chosen: Records, split: Split) -> pa.Array:
-    found = _instants(chosen.timestamps)
+def _check_instants(chosen: Records, split: Split) -> pa.Array:
+    found = _to_instants(chosen.timestamps)
     if found.null_count:
         at = int(np.flatnonzero(np.asarray(found.is_null()))[0])
         millis, offset = int(chosen.timestamps[at]), int(chosen.offsets[at])

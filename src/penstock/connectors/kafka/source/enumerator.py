@@ -10,8 +10,20 @@ from functools import cached_property
 from penstock.clock import now_ms
 from penstock.connectors.kafka.source.admission import Admission
 from penstock.connectors.kafka.source.alarms import Alarm
-from penstock.connectors.kafka.source.bounds import listed, note_epochs, partitions_of, topic_ids, topics_there
-from penstock.connectors.kafka.source.losses import jumped, recreated, skipped, truncated, without
+from penstock.connectors.kafka.source.bounds import (
+    find_existing_topics,
+    list_positions,
+    note_epochs,
+    select_partitions,
+    topic_ids,
+)
+from penstock.connectors.kafka.source.losses import (
+    drop_topics,
+    skip_expired,
+    skip_recreated,
+    skip_truncated,
+    truncation_error,
+)
 from penstock.connectors.kafka.source.positions import Position, Positions, Split, cut
 from penstock.connectors.kafka.source.spec import KafkaScanSpec
 from penstock.connectors.kafka.source.watermarks import Notes, Watermarks
@@ -81,26 +93,26 @@ class Enumerator:
 
         In a scan with event time an advance of the watermark makes a batch even when there is nothing to read.
         """
-        reached = self._latest(start)
+        reached = self._find_latest(start)
         if self._watermarks is not None:
             end = None if self.spec.once else self.spec.stop  # more records come in a later run
-            reached = self._watermarks.advanced(start, reached, self._waiting, end)
+            reached = self._watermarks.advance(start, reached, self._waiting, end)
         reached, now = replace(reached, woken=start.woken), now_ms()
         # A batch for another reason answers the request too.
         return replace(reached, woken=now) if reached == start and self._alarm.due(now) else reached
 
-    def _latest(self, start: Positions) -> Positions:
+    def _find_latest(self, start: Positions) -> Positions:
         note_epochs(self.session, start)
-        begin = self._resumed(start) if self._fixed else self._settled(start)
+        begin = self._resume(start) if self._fixed else self._skip_losses(start)
         if _jumps(start, begin):
             return begin
         try:
             available = self.available(begin)
         except KafkaError:
-            gone = self._gone(start)
+            gone = self._find_gone(start)
             if not gone:
                 raise
-            return without(start, gone, self._seen, self._skips)
+            return drop_topics(start, gone, self._seen, self._skips)
         wanted = {tp: end.offset - begin.at[tp].offset for tp, end in available.at.items()}
         self._waiting = frozenset(tp for tp, count in wanted.items() if count)
         stop = self.spec.stop
@@ -123,23 +135,23 @@ class Enumerator:
 
     def available(self, start: Positions) -> Positions:
         """The ends of the logs of the partitions in ``start``, or their stops where these are earlier."""
-        ends = self._ends(start)
+        ends = self._find_ends(start)
         for (topic, partition), end in ends.items():
             before = start.at[topic, partition]
             if end.offset < before.offset:
-                raise truncated((topic, partition), before.offset, end.offset)
+                raise truncation_error((topic, partition), before.offset, end.offset)
             if end.epoch != before.epoch >= 0 and end.epoch >= 0:
                 check_truncation(self.session, {(topic, partition): LogOffset(before.offset, -1, before.epoch)})
         self._seen |= {tp: end.offset for tp, end in ends.items()}
         return Positions({tp: replace(end, lost=start.at[tp].lost) for tp, end in ends.items()}, start.topic_ids)
 
-    def _ends(self, start: Positions) -> dict[TopicPartition, Position]:
+    def _find_ends(self, start: Positions) -> dict[TopicPartition, Position]:
         stop = self.spec.stop
         if stop is not None and self._fixed:
             ends = {tp: replace(stop.at.get(tp, at), lost=at.lost) for tp, at in start.at.items()}
             # A difference of epochs alone would make a batch.
             return {tp: end if end.offset > start.at[tp].offset else start.at[tp] for tp, end in ends.items()}
-        ends = listed(self.session, start.at, LATEST)
+        ends = list_positions(self.session, start.at, LATEST)
         if stop is None:
             return ends
         if self.spec.once:
@@ -160,34 +172,36 @@ class Enumerator:
 
     # --- lost records ----------------------------------------------------------------------------------------
 
-    def _resumed(self, start: Positions) -> Positions:
+    def _resume(self, start: Positions) -> Positions:
         """``start`` of a scan whose ends are known, moved to the end of logs that were truncated below it while no
         process planned."""
         if self._looked or not self._skips:
             return start
         self._looked = True
-        begun, ends = self.spec.start, self._ends(start)
+        begun, ends = self.spec.start, self._find_ends(start)
         read = {tp: at for tp, at in start.at.items() if begun.offset(tp, 0) < at.offset < ends[tp].offset}
         if not read:
             return start
         # The tasks report topics that were deleted or recreated.
         ids = topic_ids(self.session.topics({topic for topic, _ in read}))
         left = {tp: at for tp, at in read.items() if ids.get(tp[0]) == start.topic_ids.get(tp[0])}
-        return Positions({**start.at, **jumped(self.session, Positions(left, start.topic_ids)).at}, start.topic_ids)
+        return Positions(
+            {**start.at, **skip_truncated(self.session, Positions(left, start.topic_ids)).at}, start.topic_ids
+        )
 
-    def _settled(self, start: Positions) -> Positions:
+    def _skip_losses(self, start: Positions) -> Positions:
         """``start``, changed by what the logs have lost."""
         topics = self.session.topics(_topics_in(start), fresh=self._skips)
-        gone = self._gone(start) if _topics_in(start) - topics.keys() else set()
+        gone = self._find_gone(start) if _topics_in(start) - topics.keys() else set()
         if gone:
-            return without(start, gone, self._seen, self._skips)
-        begin = recreated(self.session, start, topics, self._skips)
+            return drop_topics(start, gone, self._seen, self._skips)
+        begin = skip_recreated(self.session, start, topics, self._skips)
         if begin is not start or not self._skips:
             return begin
-        begin = jumped(self.session, start)
-        return begin if begin is not start else skipped(self.session, start)
+        begin = skip_truncated(self.session, start)
+        return begin if begin is not start else skip_expired(self.session, start)
 
-    def _gone(self, start: Positions) -> set[str]:
+    def _find_gone(self, start: Positions) -> set[str]:
         """The topics of ``start`` that no longer exist, checked twice, since metadata may lag."""
         missing = _topics_in(start) - self.session.topics(_topics_in(start)).keys()
         return {topic for topic in missing if not self._exists(topic)}
@@ -207,11 +221,11 @@ class Enumerator:
         if interval is None or now - self._discovered < interval.total_seconds():
             return {}, {}
         self._discovered = now
-        topics = topics_there(self.session, self.spec.scan)
-        if recreated(self.session, start, topics, self._skips) is not start:
+        topics = find_existing_topics(self.session, self.spec.scan)
+        if skip_recreated(self.session, start, topics, self._skips) is not start:
             return {}, {}
-        new = [tp for tp in partitions_of(topics, self.spec.scan) if tp not in start.at]
-        return listed(self.session, new, EARLIEST) if new else {}, topic_ids(topics) if new else {}
+        new = [tp for tp in select_partitions(topics, self.spec.scan) if tp not in start.at]
+        return list_positions(self.session, new, EARLIEST) if new else {}, topic_ids(topics) if new else {}
 
     # --- tasks -----------------------------------------------------------------------------------------------
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
-from penstock.connectors.kafka.source.bounds import listed
+from penstock.connectors.kafka.source.bounds import list_positions
 from penstock.connectors.kafka.source.positions import Position, Positions
 from penstock.errors import PossibleDataLossError
-from penstock.kafka.offsets import EARLIEST, LATEST, end_of_epochs
+from penstock.kafka.offsets import EARLIEST, LATEST, find_epoch_ends
 from penstock.kafka.partitions import TopicPartition
 from penstock.kafka.session import Session, TopicInfo
 
@@ -26,7 +26,7 @@ SKIPPING = "'scan.fail-on-data-loss' = 'false' continues without them"
 _NO_RESET = "'properties.auto.offset.reset' is for starts without a checkpoint"
 
 
-def truncated(tp: TopicPartition, reached: int, end: int) -> PossibleDataLossError:
+def truncation_error(tp: TopicPartition, reached: int, end: int) -> PossibleDataLossError:
     """The error of a log that ends before the end of what was read."""
     return PossibleDataLossError(
         f"topic '{tp[0]}', partition {tp[1]} was read up to offset {reached}, but its log ends at {end}; was it "
@@ -35,7 +35,7 @@ def truncated(tp: TopicPartition, reached: int, end: int) -> PossibleDataLossErr
     )
 
 
-def expired(tp: TopicPartition, reached: int, first: int) -> PossibleDataLossError:
+def retention_error(tp: TopicPartition, reached: int, first: int) -> PossibleDataLossError:
     """The error of a log that begins after the end of what was read."""
     return PossibleDataLossError(
         f"topic '{tp[0]}', partition {tp[1]} was read up to offset {reached}, but its log now begins at {first}: the "
@@ -44,7 +44,7 @@ def expired(tp: TopicPartition, reached: int, first: int) -> PossibleDataLossErr
     )
 
 
-def without(start: Positions, gone: Collection[str], seen: Mapping[TopicPartition, int], skips: bool) -> Positions:
+def drop_topics(start: Positions, gone: Collection[str], seen: Mapping[TopicPartition, int], skips: bool) -> Positions:
     """``start`` without the topics that are ``gone``. ``seen`` are the last known ends of their logs.
 
     Unless it ``skips``, raises PossibleDataLossError for a partition that is not known to be read to its end.
@@ -60,10 +60,10 @@ def without(start: Positions, gone: Collection[str], seen: Mapping[TopicPartitio
                 f"topic '{topic}' no longer exists, and its partition {partition} was only read up to offset "
                 f"{reached}: {known}; {SKIPPING}"
             )
-    return _with(start, {tp: at for tp, at in start.at.items() if tp[0] not in gone}, start.topic_ids)
+    return _replace_positions(start, {tp: at for tp, at in start.at.items() if tp[0] not in gone}, start.topic_ids)
 
 
-def recreated(session: Session, start: Positions, topics: Mapping[str, TopicInfo], skips: bool) -> Positions:
+def skip_recreated(session: Session, start: Positions, topics: Mapping[str, TopicInfo], skips: bool) -> Positions:
     """``start``, moved to the beginning of topics that were recreated; ``start`` itself when there are none.
 
     Unless it ``skips``, raises PossibleDataLossError for a recreated topic.
@@ -79,35 +79,35 @@ def recreated(session: Session, start: Positions, topics: Mapping[str, TopicInfo
             f"read it, or {SKIPPING}"
         )
     there = {(topic, each.partition) for topic in new for each in topics[topic].partitions}
-    begun = listed(session, there & start.at.keys(), EARLIEST)
+    begun = list_positions(session, there & start.at.keys(), EARLIEST)
     kept = {tp: at for tp, at in start.at.items() if tp[0] not in new}
     moved = {tp: replace(at, lost=start.at[tp].lost) for tp, at in begun.items()}
-    return _with(start, kept | moved, {**start.topic_ids, **{topic: ids[topic] for topic in new}})
+    return _replace_positions(start, kept | moved, {**start.topic_ids, **{topic: ids[topic] for topic in new}})
 
 
-def jumped(session: Session, start: Positions) -> Positions:
+def skip_truncated(session: Session, start: Positions) -> Positions:
     """``start``, moved to the end of logs that were truncated below it; ``start`` itself when there are none."""
-    ends = listed(session, start.at, LATEST)
+    ends = list_positions(session, start.at, LATEST)
     moved = {tp: end for tp, end in ends.items() if end.offset < start.at[tp].offset}
     doubtful = {tp: at.epoch for tp, at in start.at.items() if tp not in moved and ends[tp].epoch > at.epoch >= 0}
-    for tp, end in end_of_epochs(session, doubtful).items() if doubtful else ():
+    for tp, end in find_epoch_ends(session, doubtful).items() if doubtful else ():
         if 0 <= end.offset < start.at[tp].offset:
             moved[tp] = Position(end.offset, end.leader_epoch)
     if not moved:
         return start
     cut = {tp: replace(at, lost=start.at[tp].lost) for tp, at in moved.items()}
-    return _with(start, {**start.at, **cut}, start.topic_ids)
+    return _replace_positions(start, {**start.at, **cut}, start.topic_ids)
 
 
-def skipped(session: Session, start: Positions) -> Positions:
-    """``start``, moved to the beginning of logs whose records at it retention has removed."""
-    begun = listed(session, start.at, EARLIEST)
+def skip_expired(session: Session, start: Positions) -> Positions:
+    """``start``, moved to the beginning of logs from which retention has removed the next records."""
+    begun = list_positions(session, start.at, EARLIEST)
     moved = {
         tp: Position(first.offset, -1, start.at[tp].lost + first.offset - start.at[tp].offset)
         for tp, first in begun.items()
         if first.offset > start.at[tp].offset
     }
-    return _with(start, {**start.at, **moved}, start.topic_ids) if moved else start
+    return _replace_positions(start, {**start.at, **moved}, start.topic_ids) if moved else start
 
 
 def describe_losses(start: Positions, end: Positions) -> Iterator[str]:
@@ -135,6 +135,6 @@ def describe_losses(start: Positions, end: Positions) -> Iterator[str]:
             )
 
 
-def _with(start: Positions, at: Mapping[TopicPartition, Position], ids: Mapping[str, str]) -> Positions:
+def _replace_positions(start: Positions, at: Mapping[TopicPartition, Position], ids: Mapping[str, str]) -> Positions:
     topics = {topic for topic, _ in at}
     return Positions(dict(at), {topic: known for topic, known in ids.items() if topic in topics})

@@ -69,7 +69,7 @@ class SourceMetrics:
             self._last_records = time.monotonic()
             self._last = report
 
-    def done(self, end: Positions, committed: bool | None) -> None:
+    def finish_batch(self, end: Positions, committed: bool | None) -> None:
         """A batch was done up to ``end``. ``committed`` says whether the group has its offsets; None when none were
         committed."""
         if committed is not None:
@@ -94,7 +94,7 @@ class SourceMetrics:
         return value(self._last) if self._last.fetches else None
 
     def _register(self, tp: TopicPartition) -> None:
-        """Gauges of a partition: those of the source, and the older names of Flink's former consumer."""
+        """Gauges of a partition, under the source's names and the older ones of Flink's former consumer."""
         names = (
             (self._reader, "currentOffset", "committedOffset"),
             (self._operator.add_group("KafkaConsumer"), "current-offsets", "committed-offsets"),

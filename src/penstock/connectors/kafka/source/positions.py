@@ -23,8 +23,8 @@ class Position:
     """The next offset to read, and the leader epoch of the record before it (-1: not known).
 
     ``lost`` counts the offsets before it that were skipped because the log no longer had them. In a scan with event
-    time ``watermark`` is that of the partition (ms since 1970; None: none yet), and an ``idle`` partition has had no
-    records for so long that the watermark of the scan does not wait for it.
+    time ``watermark`` is the partition's (ms since 1970; None: none yet), and an ``idle`` partition has had no records
+    for so long that the watermark of the scan does not wait for it.
     """
 
     offset: int
@@ -107,7 +107,7 @@ class Positions:
 
 @dataclass(frozen=True)
 class Split:
-    """The offsets of one partition from ``start`` to ``end``, which is excluded. ``number`` is that of the partition
+    """The offsets of one partition from ``start`` to ``end`` (exclusive). ``number`` is the partition's
     (:meth:`penstock.spi.Source.partition`), ``epoch`` the leader epoch of the end (-1: not known)."""
 
     number: int

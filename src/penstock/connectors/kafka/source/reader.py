@@ -107,7 +107,7 @@ class RangeReader:
             report.ahead = ahead if report.ahead is None else min(report.ahead, ahead)
 
 
-def joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def merge_small_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The same rows in fewer batches: small ones that follow one another become one, because what is computed for a
     batch takes about as long for few rows as for a thousand."""
     small: list[pa.RecordBatch] = []
@@ -126,7 +126,7 @@ def joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield pa.concat_batches(small)
 
 
-def with_report(
+def add_report(
     batches: Iterable[pa.RecordBatch], schema: pa.Schema, report: Callable[[], ReadReport]
 ) -> Iterator[pa.RecordBatch]:
     """``batches`` with the engine's report column, and a last row that holds only the report."""
@@ -138,8 +138,8 @@ def with_report(
     yield pa.RecordBatch.from_arrays([*nulls, reported], schema=schema.append(field))
 
 
-def with_watermark(reported: Iterable[pa.RecordBatch], watermark: int | None) -> Iterator[pa.RecordBatch]:
-    """Batches of :func:`with_report`, with the engine's watermark column before the report."""
+def add_watermark(reported: Iterable[pa.RecordBatch], watermark: int | None) -> Iterator[pa.RecordBatch]:
+    """Batches of :func:`add_report`, with the engine's watermark column before the report."""
     field, value = pa.field(WATERMARK, pa.int64()), pa.scalar(watermark, pa.int64())
     for batch in reported:
         yield batch.add_column(batch.num_columns - 1, field, pa.repeat(value, batch.num_rows))

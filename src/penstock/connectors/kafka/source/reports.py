@@ -9,12 +9,12 @@ from dataclasses import asdict, dataclass, field
 
 @dataclass
 class ReadReport:
-    """The counts of one task, or (:meth:`merged`) of all tasks of a batch.
+    """The counts of one task, or (:meth:`merge`) of all tasks of a batch.
 
     ``records`` were read, in record batches of ``fetched_bytes``. Of these ``filtered`` did not pass the header filter,
     and ``refused`` could not be decoded, and were left out or became dead letters. ``lost`` counts offsets that are no
-    longer in the log and were skipped as the user asked. ``fetches`` counts answers to requests: ``latency``
-    is the milliseconds until they came and ``throttled`` those by which the brokers delayed them, in all and the most,
+    longer in the log and were skipped as the user asked. ``fetches`` counts answers to requests: ``latency`` is the
+    milliseconds until they came, ``throttled`` the milliseconds that the brokers delayed them, in total and at most,
     and ``size_max`` the most bytes of records in one. Lags are in milliseconds, of the last record of the partition
     with the largest one: ``fetch_lag`` from the record's timestamp until it was fetched, ``emit_lag`` until its row was
     made. ``behind`` is the largest number of records that a partition had beyond the fetched ones, ``ahead`` the
@@ -44,8 +44,8 @@ class ReadReport:
         return json.dumps(asdict(self)).encode()
 
     @classmethod
-    def merged(cls, reports: Sequence[bytes]) -> ReadReport:
-        """One report for all: the sums of the counters, and the largest of what is a lag or the most."""
+    def merge(cls, reports: Sequence[bytes]) -> ReadReport:
+        """One report for all: the sums of the counters, and the largest lags and maxima."""
         documents = [json.loads(each) for each in reports]
         whole = cls()
         for name in ("records", "fetched_bytes", "filtered", "refused", "lost", "fetches", "latency", "throttled"):

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from penstock.deadline import Deadline
 from penstock.errors import KafkaError
-from penstock.kafka.offsets import EARLIEST, LATEST, CommittedOffset, LogOffset, committed_offsets, list_offsets
+from penstock.kafka.offsets import EARLIEST, LATEST, CommittedOffset, LogOffset, fetch_committed_offsets, list_offsets
 from penstock.kafka.partitions import TopicPartition
 from penstock.kafka.session import Session
 
@@ -22,7 +22,8 @@ class Retriever:
     def committed_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The offsets that the scan's group has committed. Raises KafkaError without a group."""
         return {
-            tp: each.offset for tp, each in group_offsets(self._session, self._table, self._group, partitions).items()
+            tp: each.offset
+            for tp, each in fetch_group_offsets(self._session, self._table, self._group, partitions).items()
         }
 
     def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
@@ -43,7 +44,7 @@ class Retriever:
         return found
 
 
-def group_offsets(
+def fetch_group_offsets(
     session: Session,
     table: str,
     group: str,
@@ -53,4 +54,4 @@ def group_offsets(
     """The offsets that the ``group`` of a scan of ``table`` has committed. Raises KafkaError without a group."""
     if not group:
         raise KafkaError(f"table '{table}': 'group-offsets' needs 'properties.group.id'; name the consumer group")
-    return committed_offsets(session, group, partitions, deadline)
+    return fetch_committed_offsets(session, group, partitions, deadline)

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Protocol
 
-from penstock.connectors.kafka.sink.dead_letters import beside
-from penstock.connectors.kafka.sink.spec import KafkaSinkSpec, progress_problems
+from penstock.connectors.kafka.sink.dead_letters import adapt_guarantee
+from penstock.connectors.kafka.sink.spec import KafkaSinkSpec, find_progress_problems
 from penstock.connectors.kafka.table.header_filter import HEADER_FILTER
-from penstock.connectors.kafka.table.metadata import OF_VALUE, MetadataColumn, as_metadata
+from penstock.connectors.kafka.table.metadata import OF_VALUE, MetadataColumn, with_metadata_types
 from penstock.connectors.kafka.table.offsets import OFFSETS, PARTITIONS
 from penstock.connectors.kafka.table.options import BoundedMode, KafkaSourceOptions, ResetStrategy, StartupMode
 from penstock.connectors.kafka.table.spec import KafkaTableSpec
@@ -57,7 +57,7 @@ class KafkaScanSpec(KafkaTableSpec[KafkaSourceOptions]):
     timed: bool = False
 
     def needing_times(self) -> KafkaScanSpec:
-        """The same scan, in which a record without an event time is a bad one."""
+        """The same scan, in which a record without an event time cannot be used."""
         return replace(self, timed=True)
 
     @property
@@ -69,7 +69,7 @@ class KafkaScanSpec(KafkaTableSpec[KafkaSourceOptions]):
     @property
     def native(self) -> RowType:
         """The columns of the reading tasks, before metadata columns are cast to their declared types."""
-        return as_metadata(self.produced, self.metadata)
+        return with_metadata_types(self.produced, self.metadata)
 
     @property
     def capabilities(self) -> ScanCapabilities:
@@ -91,11 +91,11 @@ class KafkaScanSpec(KafkaTableSpec[KafkaSourceOptions]):
     def problems(self, settings: Settings) -> tuple[Problem, ...]:
         """A problem when dead letters would go to the job's progress topic."""
         topics = self.dead_letters.options.topic if self.dead_letters else ()
-        return progress_problems(topics, settings, "scan.dead-letter.topic", self.table)
+        return find_progress_problems(topics, settings, "scan.dead-letter.topic", self.table)
 
     def dead_letter_sink(self, others: Sequence[SinkSpec]) -> KafkaSinkSpec | None:
         """The sink of the dead letters in a job with the sinks ``others``; None when they are not kept."""
-        return None if self.dead_letters is None else beside(self.dead_letters, others)
+        return None if self.dead_letters is None else adapt_guarantee(self.dead_letters, others)
 
     @property
     def value_metadata(self) -> tuple[MetadataColumn, ...]:
@@ -142,7 +142,7 @@ class KafkaScanSpec(KafkaTableSpec[KafkaSourceOptions]):
         """A human-readable description. Secrets are masked."""
         start = " ".join((self.options.startup_mode.value, self._start_text()))
         chosen = PARTITIONS.show(self.options.partitions)
-        return self._described(
+        return self._describe_lines(
             (
                 f"{self.connector} scan '{self.table}'",
                 f"topic: {self.shown_topics}",

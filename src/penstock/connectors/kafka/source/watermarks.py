@@ -3,7 +3,7 @@
 Tasks measure the watermark of each partition that they read (:class:`Measure`). The driver collects the measurements
 and passes them to the planning process in a file (:class:`Notes`). With each batch the enumerator logs a watermark for
 each partition (:class:`Watermarks`). The watermark of the scan is the smallest, without partitions that are idle, as
-Flink combines those of its splits.
+Flink combines the watermarks of splits.
 """
 
 from __future__ import annotations
@@ -41,11 +41,12 @@ class Measure:
         self.reached: dict[TopicPartition, int] = {}
 
     def note(self, tp: TopicPartition, timestamps: NDArray[np.int64], rows: pa.RecordBatch) -> None:
-        """Take rows of ``tp`` into account. ``timestamps`` are those of their records, in ms, negative for none."""
+        """Take rows of ``tp`` into account. ``timestamps`` are the timestamps of their records, in ms, negative for
+        none."""
         if self._watermark.lag is None or not rows.num_rows:
             return
         if self._watermark.column:
-            newest = _newest(rows.column(self._watermark.column), self._watermark.unit)
+            newest = _find_newest(rows.column(self._watermark.column), self._watermark.unit)
         else:
             newest = int(timestamps.max())
             newest = newest if newest >= 0 else None
@@ -54,7 +55,7 @@ class Measure:
             self.reached[tp] = max(reached, self.reached.get(tp, reached))
 
 
-def _newest(column: pa.Array, unit: int | None) -> int | None:
+def _find_newest(column: pa.Array, unit: int | None) -> int | None:
     """The largest value in ms since 1970, None when all are null."""
     newest = pc.max(column)
     if not newest.is_valid:
@@ -110,7 +111,7 @@ class Watermarks:
         self._clock = clock
         self._heard: dict[TopicPartition, float] = {}
 
-    def advanced(
+    def advance(
         self, start: Positions, end: Positions, waiting: Collection[TopicPartition], stop: Positions | None
     ) -> Positions:
         """``end`` of the batch that begins at ``start``, with the watermarks known by now.

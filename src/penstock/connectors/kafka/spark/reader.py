@@ -38,7 +38,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """The end of the next batch. What limits it is in the scan's options."""
-        return _wired(lambda: self._enumerator.latest(Positions.from_json(start)).to_json())
+        return _forward_errors(lambda: self._enumerator.latest(Positions.from_json(start)).to_json())
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """The tasks of a batch."""
@@ -49,21 +49,21 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             work = ((ranges, Task(number, len(tasks)), reached.watermark) for number, ranges in enumerate(tasks))
             return [InputPartition(each) for each in work]
 
-        return _wired(plan)
+        return _forward_errors(plan)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one task, or the result of the stage on them."""
-        from penstock.connectors.kafka.source.reader import RangeReader, joined, with_report, with_watermark
+        from penstock.connectors.kafka.source.reader import RangeReader, add_report, add_watermark, merge_small_batches
 
         work: tuple[Sequence[Split], Task, int | None] = partition.value
         ranges, task, watermark = work
         reader = RangeReader(self._spec, ranges)
-        batches, schema = joined(guarded(reader.rows)()), reader.schema
+        batches, schema = merge_small_batches(guarded(reader.rows)()), reader.schema
         if self._stage is not None:
             batches, schema = staged(self._stage, task, TaskContext.get(), batches)
-        reported = with_report(batches, schema, lambda: reader.report)
+        reported = add_report(batches, schema, lambda: reader.report)
         timed = self._stage is None and self._spec.scan.watermark is not None
-        return with_watermark(reported, watermark) if timed else reported
+        return add_watermark(reported, watermark) if timed else reported
 
 
 class KafkaDataSource(ScanDataSource, DataSource):
@@ -72,7 +72,7 @@ class KafkaDataSource(ScanDataSource, DataSource):
     format, reader_class = "penstock_kafka", KafkaStreamReader
 
 
-def _wired(step: Callable[[], _T]) -> _T:
+def _forward_errors(step: Callable[[], _T]) -> _T:
     """The result of ``step``, with its errors as text that reaches the driver."""
     try:
         return step()

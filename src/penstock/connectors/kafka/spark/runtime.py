@@ -34,19 +34,19 @@ class KafkaRuntime:
 
     def source(self, spec: KafkaScanSpec, ordinal: int, context: JobContext) -> KafkaScan:
         """A source with start and stop resolved, or read from the checkpoint."""
-        spec = _logged_in(spec, context.settings)
+        spec = _with_login(spec, context.settings)
         if spec.watermark is not None and spec.watermark.idle_timeout is None:
             spec = replace(spec, watermark=replace(spec.watermark, idle_timeout=context.settings.idle_timeout))
         return KafkaScan(spec, ordinal, context)
 
     def check_scan(self, spec: KafkaScanSpec, ordinal: int, context: StartContext) -> None:
         """Check the topics, and that the logs have the offsets where reading begins."""
-        start_checks.check_scan(_logged_in(spec, context.settings), ordinal, context)
+        start_checks.check_scan(_with_login(spec, context.settings), ordinal, context)
 
     def check_sinks(self, outputs: Sequence[Output], context: StartContext) -> None:
-        """Check the topics, and the options against those of the cluster."""
+        """Check the topics, and the options against the cluster's."""
         for output in outputs:
-            start_checks.check_sink(_logged_in(output.spec, context.settings), context)
+            start_checks.check_sink(_with_login(output.spec, context.settings), context)
 
     def commit_group(self, spec: KafkaSinkSpec) -> Hashable:
         """Exactly-once sinks of one cluster and principal share a committer, others those with equal client
@@ -60,7 +60,7 @@ class KafkaRuntime:
         from penstock.connectors.kafka.sink.committer import KafkaCommitter
         from penstock.connectors.kafka.sink.plain_committer import PlainCommitter
 
-        outputs = [replace(each, spec=_logged_in(each.spec, context.settings)) for each in outputs]
+        outputs = [replace(each, spec=_with_login(each.spec, context.settings)) for each in outputs]
         exactly_once = outputs[0].spec.guarantee is Guarantee.EXACTLY_ONCE
         if exactly_once:
             _check_attempts(context.spark)
@@ -68,7 +68,7 @@ class KafkaRuntime:
         return committer(outputs, context)
 
 
-def _logged_in(spec: _Spec, settings: Settings) -> _Spec:
+def _with_login(spec: _Spec, settings: Settings) -> _Spec:
     """``spec`` with the job's login."""
     return replace(spec, client=with_login(spec.client, settings.kerberos))
 

@@ -11,14 +11,19 @@ from pyspark import SparkFiles
 from pyspark.sql import DataFrame
 
 from penstock.connectors.kafka.source.alarms import Alarm
-from penstock.connectors.kafka.source.beginnings import CommittedBy, describe_positions, foreign_start, reason_of
+from penstock.connectors.kafka.source.beginnings import (
+    CommittedBy,
+    describe_positions,
+    explain_start,
+    warn_about_foreign_start,
+)
 from penstock.connectors.kafka.source.bounds import (
-    behind_the_end,
-    present_ends,
-    present_stop,
+    describe_data,
+    is_beyond_end,
+    list_present_ends,
+    resolve_present_stop,
     resolve_start,
     resolve_stop,
-    source_data,
     with_epochs,
 )
 from penstock.connectors.kafka.source.commits import CommitTimes
@@ -32,7 +37,7 @@ from penstock.connectors.kafka.source.watermarks import END, Notes
 from penstock.connectors.kafka.spark.reader import KafkaDataSource
 from penstock.deadline import Deadline
 from penstock.errors import KafkaError, PenstockError
-from penstock.kafka.offsets import CommittedOffset, GroupOffsets, commit_offsets, group_members
+from penstock.kafka.offsets import CommittedOffset, GroupOffsets, commit_offsets, count_group_members
 from penstock.kafka.partitions import TopicPartition
 from penstock.kafka.session import session_for
 from penstock.spi import (
@@ -73,13 +78,13 @@ class KafkaScan(Source):
         start, stop = self._resolve(ordinal)
         once = context.settings.once
         if once:
-            stop = present_stop(self._session, scan, start, stop)
+            stop = resolve_present_stop(self._session, scan, start, stop)
         self.timed = scan.watermark is not None
         self.measures = scan.capabilities.measures
         notes = str(Path(SparkFiles.getRootDirectory()) / f"penstock-{context.run_id}-{ordinal}.json")
         self._notes, self._alarm = Notes(notes), Alarm(f"{notes}.alarm")
-        ends = {} if stop is None else present_ends(self._session, stop)
-        waits = not once and stop is not None and behind_the_end(stop, ends)
+        ends = {} if stop is None else list_present_ends(self._session, stop)
+        waits = not once and stop is not None and is_beyond_end(stop, ends)
         if stop is not None and not waits:
             stop = with_epochs(stop, ends)
         self.bounded = once or (stop is not None and not waits and not scan.options.bounded_streaming)
@@ -97,7 +102,7 @@ class KafkaScan(Source):
     def _check_group(self) -> None:
         """With 'scan.check.duplicated.group.id', raises KafkaError for a group that already has members."""
         if self._scan.options.check_duplicated_group_id and (
-            members := group_members(self._session, self._scan.group_id)
+            members := count_group_members(self._session, self._scan.group_id)
         ):
             raise KafkaError(
                 f"table '{self._scan.table}': consumer group '{self._scan.group_id}' already has {members} member(s); "
@@ -108,7 +113,7 @@ class KafkaScan(Source):
         """Start and stop, resolved when the job first starts and later read from the checkpoint (rule "starts are
         resolved once")."""
         checkpoint, start_time = self._context.checkpoint, self._context.settings.start_time
-        asked = source_data(self._session, self._scan)
+        asked = describe_data(self._session, self._scan)
         resolved = False
 
         def resolve() -> dict[str, Any]:
@@ -119,9 +124,9 @@ class KafkaScan(Source):
                 self._session, self._scan, start_time, warn=self._context.warn, note_group=group.update
             )
             self._start_text = (
-                f"starts {reason_of(self._scan, start_time, group, self._own)}: {describe_positions(first)}"
+                f"starts {explain_start(self._scan, start_time, group, self._own)}: {describe_positions(first)}"
             )
-            if warning := foreign_start(self._scan, group, self._own):
+            if warning := warn_about_foreign_start(self._scan, group, self._own):
                 self._context.warn(warning)
             last = resolve_stop(self._session, self._scan, first)
             return {"start": first.to_json(), "stop": last.to_json() if last else None}
@@ -147,17 +152,17 @@ class KafkaScan(Source):
         splits = [each for each in ranges if len(each)]  # one of each partition, so that its order is kept
 
         def read(instructions: str, abandoned: Callable[[], bool]) -> tuple[pa.Table, bytes]:
-            from penstock.connectors.kafka.source.reader import RangeReader, joined
+            from penstock.connectors.kafka.source.reader import RangeReader, merge_small_batches
 
             reader = RangeReader(self._enumerator.spec, splits)
             task = Task(0, 1, instructions, abandoned=abandoned)
-            batches = list(stage.run(task, joined(reader.rows())))
+            batches = list(stage.run(task, merge_small_batches(reader.rows())))
             return pa.Table.from_batches(batches, stage.schema), reader.report.to_bytes()
 
         return OnDriver(lambda given: until_stopped(lambda left: read(given, left), self._context.stopping))
 
     def _more(self) -> Iterator[str]:
-        """The columns that follow those of every scan, as DDL."""
+        """The columns after the ones that every scan has, as DDL."""
         if self._scan.kinds != INSERTIONS:
             yield f"{quoted_name(KIND)} {spark_type(TINYINT)}"
         if self._scan.dead_letters is not None:
@@ -224,7 +229,7 @@ class KafkaScan(Source):
         spec = self._enumerator.spec
         if spec.stop is None or not spec.waits:
             return True
-        return not behind_the_end(spec.stop, present_ends(self._session, spec.stop))
+        return not is_beyond_end(spec.stop, list_present_ends(self._session, spec.stop))
 
     def lag(self, reached: dict[str, Any]) -> int | None:
         """How many offsets are between ``reached`` and the end, or the stop, of the source."""
@@ -250,7 +255,7 @@ class KafkaScan(Source):
         if recorded is None and self._times.due(end):
             recorded = self._commit(end, self._session.deadline())
         self._reached = end
-        self._metrics.done(Positions.from_json(end), recorded)
+        self._metrics.finish_batch(Positions.from_json(end), recorded)
 
     def _commit(self, end: dict[str, Any], deadline: Deadline) -> bool | None:
         """Whether the group's offsets were committed, None when it has none. Warns of the first failure only."""
@@ -267,7 +272,7 @@ class KafkaScan(Source):
 
     def reported(self, reports: Sequence[bytes]) -> None:
         """Count the records of a batch, and pass its watermarks on."""
-        report = ReadReport.merged(reports)
+        report = ReadReport.merge(reports)
         self._metrics.read(report)
         self._notes.add(((topic, partition), at) for topic, partition, at in report.watermarks)
 
@@ -287,7 +292,7 @@ class KafkaScan(Source):
         left, self._times.left = self._times.left, None
         if left is not None:
             recorded = self._commit(left, self._session.deadline(_LAST_COMMIT_MS))
-            self._metrics.done(Positions.from_json(left), recorded)
+            self._metrics.finish_batch(Positions.from_json(left), recorded)
 
     @property
     def _commits(self) -> bool:

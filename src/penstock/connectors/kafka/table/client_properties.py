@@ -31,7 +31,7 @@ def _is_secret(key: str) -> bool:
     return (key in ACTS and ACTS[key].secret) or _SECRET.search(key) is not None
 
 
-def completed(properties: Properties, group_id: str) -> Properties:
+def add_group(properties: Properties, group_id: str) -> Properties:
     """The properties with this group, and with ``client.id.prefix`` as the client id where only that is given."""
     given = dict(properties)
     if group_id:
@@ -48,11 +48,11 @@ def with_login(properties: Properties, kerberos: KerberosSettings | None) -> Pro
     asks = asks and given.get("sasl.mechanism", "GSSAPI").strip().upper() == "GSSAPI"
     if kerberos is None or kerberos.keytab is None or not asks or "sasl.jaas.config" in given:
         return properties
-    keytab, principal = (_quoted(each or "") for each in (kerberos.keytab, kerberos.principal))
+    keytab, principal = (_quote(each or "") for each in (kerberos.keytab, kerberos.principal))
     module = "com.sun.security.auth.module.Krb5LoginModule"
     given["sasl.jaas.config"] = f"{module} required useKeyTab=true keyTab={keytab} principal={principal};"
     return tuple(sorted(given.items()))
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -48,7 +48,7 @@ def _show(terms: tuple[HeaderTerm, ...]) -> str:
 HEADER_FILTER = Codec("HeaderFilter", _parse, _show)
 
 
-def matching(terms: tuple[HeaderTerm, ...], headers: pa.ListArray) -> NDArray[np.bool_]:
+def match_headers(terms: tuple[HeaderTerm, ...], headers: pa.ListArray) -> NDArray[np.bool_]:
     """A mask of the records that the filter keeps. ``headers`` has a list of (key, value) for each record."""
     entries = headers.flatten()
     record = np.asarray(headers.value_parent_indices())

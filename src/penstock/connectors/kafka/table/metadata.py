@@ -57,7 +57,7 @@ class MetadataColumn:
     native: DataType
 
 
-def as_metadata(row: RowType, metadata: Sequence[MetadataColumn]) -> RowType:
+def with_metadata_types(row: RowType, metadata: Sequence[MetadataColumn]) -> RowType:
     """``row`` with its metadata columns in the types that Kafka has."""
     native = {column.name: column.native for column in metadata}
     fields = tuple(replace(each, type=native.get(each.name, each.type)) for each in row.fields)

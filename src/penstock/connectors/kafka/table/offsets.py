@@ -20,7 +20,7 @@ _PARTITION = r"(?:topic:(?P<topic>[a-zA-Z0-9._-]+),)?partition:(?P<partition>\d+
 _ENTRY = _PARTITION + r",offset:(?P<offset>\d+)"
 
 
-def _entries(pattern: str, expected: str, text: str) -> Iterator[tuple[TopicPartition, re.Match[str]]]:
+def _parse_entries(pattern: str, expected: str, text: str) -> Iterator[tuple[TopicPartition, re.Match[str]]]:
     for entry in text.strip().rstrip(";").split(";"):
         match = re.fullmatch(pattern, entry)
         if match is None:
@@ -29,27 +29,27 @@ def _entries(pattern: str, expected: str, text: str) -> Iterator[tuple[TopicPart
 
 
 def _parse(text: str) -> PartitionOffsets:
-    entries = _entries(_ENTRY, "partition:<number>,offset:<number>", text)
+    entries = _parse_entries(_ENTRY, "partition:<number>,offset:<number>", text)
     return tuple(sorted({tp: int(match["offset"]) for tp, match in entries}.items()))
 
 
 def _parse_partitions(text: str) -> tuple[TopicPartition, ...]:
-    return tuple(sorted({tp for tp, _ in _entries(_PARTITION, "partition:<number>", text)}))
+    return tuple(sorted({tp for tp, _ in _parse_entries(_PARTITION, "partition:<number>", text)}))
 
 
-def _shown(topic: str, partition: int) -> str:
+def _format_partition(topic: str, partition: int) -> str:
     return (f"topic:{topic}," if topic else "") + f"partition:{partition}"
 
 
-def offsets_text(offsets: Mapping[TopicPartition, int]) -> str:
+def format_offsets(offsets: Mapping[TopicPartition, int]) -> str:
     """Offsets by (topic, partition) as the text that :data:`OFFSETS` reads."""
-    return ";".join(f"{_shown(*tp)},offset:{offset}" for tp, offset in sorted(offsets.items()))
+    return ";".join(f"{_format_partition(*tp)},offset:{offset}" for tp, offset in sorted(offsets.items()))
 
 
-def partitions_text(partitions: Iterable[TopicPartition]) -> str:
+def format_partitions(partitions: Iterable[TopicPartition]) -> str:
     """A set of (topic, partition) as the text that :data:`PARTITIONS` reads; the topic may be empty."""
-    return ";".join(_shown(*tp) for tp in sorted(partitions))
+    return ";".join(_format_partition(*tp) for tp in sorted(partitions))
 
 
-OFFSETS = Codec("Offsets", _parse, lambda offsets: offsets_text(dict(offsets)))
-PARTITIONS = Codec("Partitions", _parse_partitions, partitions_text)
+OFFSETS = Codec("Offsets", _parse, lambda offsets: format_offsets(dict(offsets)))
+PARTITIONS = Codec("Partitions", _parse_partitions, format_partitions)

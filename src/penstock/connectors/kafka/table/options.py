@@ -90,8 +90,8 @@ def _at_least(low: int, expected: str) -> Codec:
     return Codec("Integer", parse)
 
 
-def _short(text: str) -> str:
-    """A prefix of transactional ids, which Flink bounds."""
+def _check_size(text: str) -> str:
+    """A prefix of transactional ids, no longer than Flink allows."""
     size = len(text.encode())
     if size > _LONGEST_PREFIX:
         raise ValueError(f"expected at most {_LONGEST_PREFIX} bytes of UTF-8, not the {size} of this text")
@@ -105,14 +105,14 @@ _COUNT = _at_least(1, "1 or more")
 _MILLIS = _at_least(0, "milliseconds since 1970")
 
 
-def _one_topic_choice(options: KafkaTableOptions) -> Iterator[Problem]:
+def _check_topics(options: KafkaTableOptions) -> Iterator[Problem]:
     if options.topic and options.topic_pattern:
         yield Problem("cannot be combined with 'topic'", "topic-pattern", hint="keep one of the two")
     if not options.topic and not options.topic_pattern:
         yield Problem("one of 'topic' and 'topic-pattern' is required", "topic", hint="for example 'topic' = 'orders'")
 
 
-def _key_and_its_fields(options: KafkaTableOptions) -> Iterator[Problem]:
+def _check_key(options: KafkaTableOptions) -> Iterator[Problem]:
     if options.key_fields and options.key_format is None:
         yield Problem("needs 'key.format'", "key.fields", hint="for example 'key.format' = 'json'")
     if options.key_format is not None and not options.key_fields:
@@ -121,7 +121,7 @@ def _key_and_its_fields(options: KafkaTableOptions) -> Iterator[Problem]:
         yield Problem(f"names '{name}' more than once", "key.fields")
 
 
-def _key_prefix(options: KafkaTableOptions) -> Iterator[Problem]:
+def _check_key_prefix(options: KafkaTableOptions) -> Iterator[Problem]:
     if options.key_fields_prefix and options.value_fields_include is FieldsInclude.ALL:
         yield Problem(
             "needs 'value.fields-include' = 'EXCEPT_KEY'",
@@ -130,14 +130,14 @@ def _key_prefix(options: KafkaTableOptions) -> Iterator[Problem]:
         )
 
 
-def _prefixes(options: KafkaTableOptions) -> Iterator[Problem]:
+def _check_prefixes(options: KafkaTableOptions) -> Iterator[Problem]:
     key, value = options.key_fields_prefix, options.value_fields_prefix
     if key and value and (key.startswith(value) or value.startswith(key)):
         yield Problem("neither prefix may begin with the other", "value.fields-prefix")
 
 
 #: The rules of every table over topics.
-TABLE_RULES: tuple[Rule, ...] = (_one_topic_choice, _key_prefix)
+TABLE_RULES: tuple[Rule, ...] = (_check_topics, _check_key_prefix)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,7 +157,7 @@ class KafkaTableOptions(OptionSet):
         "topic-pattern",
         PATTERN,
         default=None,
-        doc="Regular expression of Java that a topic's whole name must match. Excludes 'topic'.",
+        doc="Java regular expression that a topic's whole name must match. Excludes 'topic'.",
         example="orders-.*",
     )
     value_format: str = opt(
@@ -198,38 +198,38 @@ class KafkaTableOptions(OptionSet):
 
     #: Defaults of the Python builders where they differ from the declared ones, which SQL and YAML have.
     builder_defaults: ClassVar[Mapping[str, str]] = {}
-    rules: ClassVar[tuple[Rule, ...]] = (*TABLE_RULES, _key_and_its_fields, _prefixes)
+    rules: ClassVar[tuple[Rule, ...]] = (*TABLE_RULES, _check_key, _check_prefixes)
 
     def property(self, name: str) -> str | None:
         """The client property of this (Java) name, or None when it is not set."""
         return dict(self.properties).get(name)
 
 
-def _reserved(topics: Iterable[str], key: str) -> Iterator[Problem]:
+def _check_reserved(topics: Iterable[str], key: str) -> Iterator[Problem]:
     for topic in filter(is_reserved, topics):
         yield Problem(
             f"'{topic}' is an internal topic of Kafka or penstock, which no table may write", key, hint=_ANOTHER
         )
 
 
-def _startup(options: KafkaSourceOptions) -> Iterator[Problem]:
-    yield from _timed("scan.startup", options.startup_mode, options.startup_timestamp)
+def _check_startup(options: KafkaSourceOptions) -> Iterator[Problem]:
+    yield from _check_timestamp("scan.startup", options.startup_mode, options.startup_timestamp)
     if options.startup_mode is StartupMode.SPECIFIC_OFFSETS:
-        yield from _specific("scan.startup", options.startup_offsets, options)
+        yield from _check_offsets("scan.startup", options.startup_offsets, options)
 
 
-def _bounded(options: KafkaSourceOptions) -> Iterator[Problem]:
-    yield from _timed("scan.bounded", options.bounded_mode, options.bounded_timestamp)
+def _check_bounded(options: KafkaSourceOptions) -> Iterator[Problem]:
+    yield from _check_timestamp("scan.bounded", options.bounded_mode, options.bounded_timestamp)
     if options.bounded_mode is BoundedMode.SPECIFIC_OFFSETS:
-        yield from _specific("scan.bounded", options.bounded_offsets, options)
+        yield from _check_offsets("scan.bounded", options.bounded_offsets, options)
 
 
-def _timed(prefix: str, mode: StartupMode | BoundedMode, timestamp: int | None) -> Iterator[Problem]:
+def _check_timestamp(prefix: str, mode: StartupMode | BoundedMode, timestamp: int | None) -> Iterator[Problem]:
     if mode in {StartupMode.TIMESTAMP, BoundedMode.TIMESTAMP} and timestamp is None:
         yield Problem(f"'timestamp' needs '{prefix}.timestamp-millis'", f"{prefix}.mode")
 
 
-def _specific(prefix: str, offsets: PartitionOffsets, options: KafkaSourceOptions) -> Iterator[Problem]:
+def _check_offsets(prefix: str, offsets: PartitionOffsets, options: KafkaSourceOptions) -> Iterator[Problem]:
     key, topics = f"{prefix}.specific-offsets", {topic for (topic, _), _ in offsets}
     if not offsets:
         yield Problem(f"'specific-offsets' needs '{key}'", f"{prefix}.mode", hint="for example 'partition:0,offset:42'")
@@ -240,7 +240,7 @@ def _specific(prefix: str, offsets: PartitionOffsets, options: KafkaSourceOption
         yield Problem(f"names topics that are not read: {unread}", key)
 
 
-def _chosen(options: KafkaSourceOptions) -> Iterator[Problem]:
+def _check_partitions(options: KafkaSourceOptions) -> Iterator[Problem]:
     named, key = {topic for topic, _ in options.partitions}, "scan.partitions"
     if named and options.topic_pattern:
         yield Problem("cannot be combined with 'topic-pattern'", key, hint="name the topics with 'topic'")
@@ -253,13 +253,13 @@ def _chosen(options: KafkaSourceOptions) -> Iterator[Problem]:
         yield Problem(f"names no partition of the topics {left}", key, hint="leave them out of 'topic'")
 
 
-def _reset(options: KafkaSourceOptions) -> Iterator[Problem]:
+def _check_reset(options: KafkaSourceOptions) -> Iterator[Problem]:
     given = options.property("auto.offset.reset")
     if given is not None and given.strip().lower() not in {each.value for each in ResetStrategy}:
         yield Problem(f"expected earliest, latest or none, not '{given}'", "properties.auto.offset.reset")
 
 
-def _dead_letters(options: KafkaSourceOptions) -> Iterator[Problem]:
+def _check_dead_letters(options: KafkaSourceOptions) -> Iterator[Problem]:
     topic, key = options.dead_letter_topic, "scan.dead-letter.topic"
     if topic is None:
         return
@@ -269,10 +269,10 @@ def _dead_letters(options: KafkaSourceOptions) -> Iterator[Problem]:
     elif topic in options.topic or (options.topic_pattern and java_pattern(options.topic_pattern).fullmatch(topic)):
         reason = f"'{topic}' is read by this table: records that cannot be decoded would come back forever"
         yield Problem(reason, key, hint=_ANOTHER)
-    yield from _reserved([topic], key)
+    yield from _check_reserved([topic], key)
 
 
-def _amounts(options: KafkaSourceOptions) -> Iterator[Problem]:
+def _check_amounts(options: KafkaSourceOptions) -> Iterator[Problem]:
     if (options.min_records_per_trigger or 0) > options.max_records_per_trigger:
         yield Problem(
             f"is more than 'scan.max-records-per-trigger', which is {options.max_records_per_trigger}",
@@ -285,7 +285,7 @@ def _amounts(options: KafkaSourceOptions) -> Iterator[Problem]:
 
 
 #: The rules of every table that is read, wherever reading starts.
-READING_RULES: tuple[Rule, ...] = (_bounded, _chosen, _reset, _dead_letters, _amounts)
+READING_RULES: tuple[Rule, ...] = (_check_bounded, _check_partitions, _check_reset, _check_dead_letters, _check_amounts)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -496,10 +496,10 @@ class KafkaSourceOptions(KafkaTableOptions):
         "scan.startup.mode": "earliest-offset",
         "scan.topic-partition-discovery.interval": "0 ms",
     }
-    rules = (*KafkaTableOptions.rules, _startup, *READING_RULES)
+    rules = (*KafkaTableOptions.rules, _check_startup, *READING_RULES)
 
 
-def _partitioner(options: KafkaSinkOptions) -> Iterator[Problem]:
+def _check_partitioner(options: KafkaSinkOptions) -> Iterator[Problem]:
     if not options.partitioner.strip():
         yield Problem("must not be empty", "sink.partitioner", hint="default, fixed or round-robin")
     elif options.partitioner == "round-robin" and options.key_fields:
@@ -510,7 +510,7 @@ def _partitioner(options: KafkaSinkOptions) -> Iterator[Problem]:
         )
 
 
-def _exactly_once(options: KafkaSinkOptions) -> Iterator[Problem]:
+def _check_exactly_once(options: KafkaSinkOptions) -> Iterator[Problem]:
     if options.guarantee is not Guarantee.EXACTLY_ONCE:
         return
     if not (options.transactional_id_prefix or "").strip():
@@ -527,12 +527,12 @@ def _exactly_once(options: KafkaSinkOptions) -> Iterator[Problem]:
         yield Problem("must be more than 0 with exactly-once", "properties.retries", hint="leave it out")
 
 
-def _writable(options: KafkaSinkOptions) -> Iterator[Problem]:
-    yield from _reserved(options.topic, "topic")
+def _check_writable(options: KafkaSinkOptions) -> Iterator[Problem]:
+    yield from _check_reserved(options.topic, "topic")
 
 
 #: The rules of every table that is written, however records are partitioned.
-WRITING_RULES: tuple[Rule, ...] = (_writable, _exactly_once)
+WRITING_RULES: tuple[Rule, ...] = (_check_writable, _check_exactly_once)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -564,7 +564,7 @@ class KafkaSinkOptions(KafkaTableOptions):
     )
     transactional_id_prefix: str | None = opt(
         "sink.transactional-id-prefix",
-        Codec("String", _short, quoted=False),
+        Codec("String", _check_size, quoted=False),
         default=None,
         doc="Begins the transactional id, <prefix>-<job name>, which nothing else may use. Required with exactly-once. "
         "Counts at the first start: the checkpoint keeps the id.",
@@ -588,4 +588,4 @@ class KafkaSinkOptions(KafkaTableOptions):
     )
 
     builder_defaults = {"sink.delivery-guarantee": "none"}  # noqa: RUF012 - a ClassVar of the base
-    rules = (*KafkaTableOptions.rules, _partitioner, *WRITING_RULES)
+    rules = (*KafkaTableOptions.rules, _check_partitioner, *WRITING_RULES)

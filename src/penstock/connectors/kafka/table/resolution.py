@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TypeVar
 
-from penstock.connectors.kafka.table.client_properties import CONNECTOR_PROPERTIES, completed
+from penstock.connectors.kafka.table.client_properties import CONNECTOR_PROPERTIES, add_group
 from penstock.connectors.kafka.table.metadata import OF_VALUE, READABLE, WRITABLE, MetadataColumn
 from penstock.connectors.kafka.table.options import (
     FieldsInclude,
@@ -16,7 +16,7 @@ from penstock.connectors.kafka.table.options import (
 )
 from penstock.connectors.kafka.table.spec import KafkaTableSpec
 from penstock.errors import OptionsError, Problem, SchemaError, UnsupportedError, nearest
-from penstock.kafka.properties import check, remarks, shown_without_effect, without_effect
+from penstock.kafka.properties import check, describe_without_effect, find_remarks, find_without_effect
 from penstock.options import LIST, Absent, OptionSet, Properties, select_properties, unknown_keys
 from penstock.spi import (
     ChangeFormat,
@@ -64,11 +64,11 @@ class Resolution:
         self.notes: list[str] = []
 
     def resolve(self, cls: type[_Options]) -> KafkaTableSpec[_Options]:
-        """The table with options of ``cls``. Raises UnsupportedError with every problem when penstock lacks what each
-        is about, OptionsError otherwise."""
-        self._older_names()
-        self._unknown_options()
-        options = self._options(cls)
+        """The table with options of ``cls``. Raises UnsupportedError with every problem if all are about what penstock
+        lacks, else OptionsError."""
+        self._note_older_names()
+        self._check_unknown_options()
+        options = self._parse_options(cls)
         if options:
             self.notes += [f"'{key}' has no effect: {why}" for key, why in options.remarks]
         keys = self._key_columns(options) if options else ()
@@ -86,8 +86,8 @@ class Resolution:
         if "__raw_key__" in written_raw:
             self._note_unwritten("__raw_key__", "key", keys)
             key_schema = None
-        value = self._format("value.format" if "value.format" in self.given else "format", value_schema)
-        key = self._format("key.format", key_schema)
+        value = self._resolve_format("value.format" if "value.format" in self.given else "format", value_schema)
+        key = self._resolve_format("key.format", key_schema)
         if (
             self.table.primary_key
             and value
@@ -109,7 +109,7 @@ class Resolution:
             key_columns=keys,
             value_columns=values,
             metadata=metadata,
-            client=completed(options.properties, ""),
+            client=add_group(options.properties, ""),
             upserts=self.upserts,
             notes=tuple(self.notes),
         )
@@ -120,20 +120,20 @@ class Resolution:
 
     # --- options ---------------------------------------------------------------------------------------------
 
-    def _older_names(self) -> None:
+    def _note_older_names(self) -> None:
         if "sink.semantic" in self.given:  # the older name wins, as in Flink
             self.given.pop("sink.delivery-guarantee", None)
             self.notes.append("'sink.semantic' is deprecated; write 'sink.delivery-guarantee'")
 
-    def _options(self, cls: type[_Options]) -> _Options | None:
+    def _parse_options(self, cls: type[_Options]) -> _Options | None:
         properties = select_properties(self.given)
         for each in check(dict(properties)):
             key = f"properties.{each.key}"
             self.problems.append(replace(each, key=key, where=each.where or self.origin.locate(key)))
-        remarked, others = remarks(dict(properties)), without_effect(dict(properties))
+        remarked, others = find_remarks(dict(properties)), find_without_effect(dict(properties))
         self.notes += [f"'properties.{name}' has no effect: {why}" for name, why in remarked]
         if others:
-            self.notes.append(shown_without_effect(others, "properties."))
+            self.notes.append(describe_without_effect(others, "properties."))
         unused = {*CONNECTOR_PROPERTIES, *dict(remarked), *others}
         properties = tuple((name, value) for name, value in properties if name not in unused)
         given = dict(self.given)
@@ -142,23 +142,23 @@ class Resolution:
                 if option.key in cls.builder_defaults and given.keys().isdisjoint(option.all_keys):
                     given[option.key] = cls.builder_defaults[option.key]
         try:
-            return self._bound(cls, given, properties)
+            return self._bind(cls, given, properties)
         except OptionsError as error:
             known = {problem.key for problem in self.problems}
             self.problems += [problem for problem in error.problems if problem.key not in known]
             return None
 
-    def _bound(self, cls: type[_Options], given: Mapping[str, str], properties: Properties) -> _Options:
+    def _bind(self, cls: type[_Options], given: Mapping[str, str], properties: Properties) -> _Options:
         """The options of the text ``given``. Raises OptionsError with every problem."""
         return cls.from_text(given, self.origin, properties=properties)
 
-    def _unknown_options(self) -> None:
+    def _check_unknown_options(self) -> None:
         """A table may be both read and written, so the options of both sides are known, and those of its formats."""
         known = {"connector", *(key for options in self.declared for key in options.keys())}  # noqa: SIM118
         lenient = ["properties."]
         for name in self.format_options:
-            identifier = self._identifier(name)
-            for prefix in self._prefixes(name):
+            identifier = self._read_identifier(name)
+            for prefix in self._find_prefixes(name):
                 if identifier in formats.names():
                     declared = formats.get(identifier).options
                     known |= {prefix + key for key in declared.keys()}  # noqa: SIM118 - a method of option sets
@@ -169,12 +169,12 @@ class Resolution:
 
     # --- formats ---------------------------------------------------------------------------------------------
 
-    def _identifier(self, name: str) -> str:
+    def _read_identifier(self, name: str) -> str:
         return self.given.get(name, "").strip().lower()
 
-    def _prefixes(self, name: str) -> tuple[str, ...]:
+    def _find_prefixes(self, name: str) -> tuple[str, ...]:
         """The prefixes of the options of the format that option ``name`` names. YAML may leave ``value.`` out."""
-        identifier = self._identifier(name)
+        identifier = self._read_identifier(name)
         if not identifier:
             return ()
         if name == "format":
@@ -183,21 +183,21 @@ class Resolution:
             return (f"value.{identifier}.", f"{identifier}.")
         return (f"{name.removesuffix('format')}{identifier}.",)
 
-    def _format(self, name: str, schema: RowType | None) -> FormatSpec | None:
-        identifier = self._identifier(name)
+    def _resolve_format(self, name: str, schema: RowType | None) -> FormatSpec | None:
+        identifier = self._read_identifier(name)
         if not identifier:
             return None
         if identifier not in formats.names():
             hint = nearest(identifier, formats.names()) or f"known are {', '.join(formats.names())}"
             self.problem(f"there is no format '{identifier}'", name, hint)
             return None
-        prefixes = self._prefixes(name)
+        prefixes = self._find_prefixes(name)
         prefix = next((each for each in prefixes if any(key.startswith(each) for key in self.given)), prefixes[0])
         found = formats.get(identifier)
         if isinstance(found, ChangeFormat) and self._refuses_changes(name, identifier):
             return None
         try:
-            spec = FormatSpec.bind(found, self.given, self.origin, prefix, self._subject(name))
+            spec = FormatSpec.bind(found, self.given, self.origin, prefix, self._choose_subject(name))
             if isinstance(found, TableFormat) and self.table.surface is Surface.YAML and self.writes:
                 table_id = tuple(self.table.name.split("."))
                 spec = replace(spec, options=found.with_table(spec.options, table_id, self.table.primary_key))
@@ -214,7 +214,7 @@ class Resolution:
             self.problem(f"'{identifier}' reads change messages, which keys cannot be", name, "for example 'json'")
         return name == "key.format"
 
-    def _subject(self, name: str) -> str | None:
+    def _choose_subject(self, name: str) -> str | None:
         """The subject of a sink's messages, for a format with a schema registry; None unless there is one topic."""
         topics = LIST.parse(self.given.get("topic", ""))
         if not self.writes or len(topics) != 1 or "topic-pattern" in self.given:
@@ -268,16 +268,18 @@ class Resolution:
     def _metadata(self, options: KafkaTableOptions | None) -> tuple[MetadataColumn, ...]:
         columns = [column for column in self.table.columns if column.kind is ColumnKind.METADATA]
         if not self.writes:
-            found = [self._readable(column) for column in columns]
+            found = [self._resolve_readable(column) for column in columns]
         else:
-            found = [self._writable(column, options) for column in columns if not column.virtual]
+            found = [self._resolve_writable(column, options) for column in columns if not column.virtual]
             keys = [column.key for column in found if column]
             for number, column in enumerate(filter(None, found)):
                 if column.key in keys[:number]:
                     reason = f"metadata '{column.key}' is written by another column too"
-                    self._column_problem(column.name, reason, "drop one of the two")
+                    self._add_column_problem(column.name, reason, "drop one of the two")
             if "headers" in keys and "header-list" in keys:
-                self._column_problem("headers", "cannot be written together with 'header-list'", "drop one of the two")
+                self._add_column_problem(
+                    "headers", "cannot be written together with 'header-list'", "drop one of the two"
+                )
             if options and (len(options.topic) > 1 or options.topic_pattern) and "topic" not in keys:
                 self.problem(
                     "writing to several topics needs a column that names each row's topic",
@@ -286,36 +288,36 @@ class Resolution:
                 )
         return tuple(column for column in found if column)
 
-    def _readable(self, column: Column) -> MetadataColumn | None:
-        key, readable = column.key or column.name, {**self._of_value(), **READABLE}
+    def _resolve_readable(self, column: Column) -> MetadataColumn | None:
+        key, readable = column.key or column.name, {**self._value_metadata(), **READABLE}
         if key not in readable:
             hint = nearest(key, readable) or f"known are {', '.join(readable)}"
-            self._column_problem(column.name, f"there is no metadata '{key}'", hint)
+            self._add_column_problem(column.name, f"there is no metadata '{key}'", hint)
             return None
         if not castable(readable[key], column.type):
-            self._column_problem(
+            self._add_column_problem(
                 column.name,
                 f"metadata '{key}' is {readable[key]} and cannot be cast to {column.type}",
                 f"declare it {readable[key].text()}",
             )
         return MetadataColumn(column.name, key, column.type, readable[key])
 
-    def _of_value(self) -> dict[str, DataType]:
+    def _value_metadata(self) -> dict[str, DataType]:
         """The metadata that the value's format reads."""
-        identifier = self._identifier("value.format") or self._identifier("format")
+        identifier = self._read_identifier("value.format") or self._read_identifier("format")
         found = formats.get(identifier) if identifier in formats.names() else None
         metadata = found.metadata if isinstance(found, ChangeFormat) else {}
         return {OF_VALUE + key: each for key, each in metadata.items()}
 
-    def _writable(self, column: Column, options: KafkaTableOptions | None) -> MetadataColumn | None:
+    def _resolve_writable(self, column: Column, options: KafkaTableOptions | None) -> MetadataColumn | None:
         key = column.key or column.name
         fixed_topic = key == "topic" and options is not None and len(options.topic) == 1
         if key not in WRITABLE or fixed_topic:
             reason = "is written only with several topics" if fixed_topic else "cannot be written"
-            self._column_problem(column.name, f"metadata '{key}' {reason}", "declare the column VIRTUAL")
+            self._add_column_problem(column.name, f"metadata '{key}' {reason}", "declare the column VIRTUAL")
             return None
         if not castable(column.type, WRITABLE[key]):
-            self._column_problem(
+            self._add_column_problem(
                 column.name,
                 f"{column.type} cannot be cast to metadata '{key}', which is {WRITABLE[key]}",
                 f"declare it {WRITABLE[key].text()}",
@@ -326,5 +328,5 @@ class Resolution:
         if columns:
             self.notes.append(f"the {part} of a message is '{key}': it does not contain {', '.join(columns)}")
 
-    def _column_problem(self, column: str, reason: str, hint: str) -> None:
+    def _add_column_problem(self, column: str, reason: str, hint: str) -> None:
         self.problems.append(Problem(reason, where=f"{self.origin.locate('')}, column '{column}'", hint=hint))

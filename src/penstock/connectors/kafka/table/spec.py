@@ -57,7 +57,7 @@ class KafkaTableSpec(Generic[_Options]):
 
     @property
     def upsert_keys(self) -> tuple[str, ...]:
-        """The columns by which rows are replaced and deleted; none unless the table ``upserts``."""
+        """The columns whose values say which row is replaced or deleted; none unless the table ``upserts``."""
         return self.key_columns if self.upserts else ()
 
     @property
@@ -75,7 +75,7 @@ class KafkaTableSpec(Generic[_Options]):
         """The configuration of the table's client."""
         return ClientConfig.from_properties(dict(self.client), f"table '{self.table}'")
 
-    def _described(
+    def _describe_lines(
         self, heading: Sequence[str], preposition: str, properties: Sequence[str], notes: Sequence[str]
     ) -> str:
         """Human-readable lines, without empty ones. Secrets are masked."""

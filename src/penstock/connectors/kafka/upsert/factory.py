@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from penstock.connectors.kafka.factory import scan_of, sink_of
+from penstock.connectors.kafka.factory import build_scan, build_sink
 from penstock.connectors.kafka.sink.spec import KafkaSinkSpec
 from penstock.connectors.kafka.source.spec import KafkaScanSpec
 from penstock.connectors.kafka.table.metadata import READABLE
@@ -27,9 +27,9 @@ class UpsertKafkaConnector:
 
     def scan(self, table: TableDefinition) -> KafkaScanSpec:
         """How ``table`` is read. Raises OptionsError or UnsupportedError with every problem found."""
-        return scan_of(UpsertResolution(table, writes=False))
+        return build_scan(UpsertResolution(table, writes=False))
 
     def sink(self, table: TableDefinition) -> KafkaSinkSpec:
         """How ``table`` is written. Raises OptionsError or UnsupportedError with every problem found."""
         resolution = UpsertResolution(table, writes=True)
-        return replace(sink_of(resolution), buffer_rows=resolution.buffer_rows)
+        return replace(build_sink(resolution), buffer_rows=resolution.buffer_rows)

@@ -1,4 +1,5 @@
-"""The options of the ``upsert-kafka`` connector: those of ``kafka`` that it shares, and its own, by Flink's names."""
+"""The options of the ``upsert-kafka`` connector, by Flink's names: the ones that it shares with ``kafka``, and its
+own."""
 
 from __future__ import annotations
 
@@ -58,7 +59,7 @@ class UpsertKafkaTableOptions(OptionSet):
         return dict(self.properties).get(name)
 
     def as_kafka(self, options: type[_Options], **more: Any) -> _Options:
-        """These as ``options`` of the ``kafka`` connector, with ``more`` of them."""
+        """These options as ``options`` of the ``kafka`` connector, with ``more`` added."""
         known = {each.name for each in dataclasses.fields(options)}
         own = {each.name: getattr(self, each.name) for each in dataclasses.fields(self) if each.name in known}
         return options(**own, **more)
@@ -94,7 +95,7 @@ class UpsertKafkaSourceOptions(UpsertKafkaTableOptions):
     rules = (*TABLE_RULES, *READING_RULES)
 
 
-def _buffer(options: UpsertKafkaSinkOptions) -> Iterator[Problem]:
+def _check_buffer(options: UpsertKafkaSinkOptions) -> Iterator[Problem]:
     if (options.buffer_rows > 0) != (options.buffer_interval > timedelta(0)):
         key, other = (_INTERVAL, _ROWS) if options.buffer_rows > 0 else (_ROWS, _INTERVAL)
         yield Problem(
@@ -131,4 +132,4 @@ class UpsertKafkaSinkOptions(UpsertKafkaTableOptions):
     )
     producer_metrics: bool = opt_like(KafkaSinkOptions, "producer_metrics")
 
-    rules = (*TABLE_RULES, *WRITING_RULES, _buffer)
+    rules = (*TABLE_RULES, *WRITING_RULES, _check_buffer)

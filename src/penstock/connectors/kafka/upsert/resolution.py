@@ -48,15 +48,15 @@ class UpsertResolution(Resolution):
     #: Most keys whose last change a writing task holds back.
     buffer_rows = 0
 
-    def _unknown_options(self) -> None:
-        super()._unknown_options()
+    def _check_unknown_options(self) -> None:
+        super()._check_unknown_options()
         if not self.table.primary_key:
-            reason = "is required: its columns are a message's key, by which rows are replaced and deleted"
+            reason = "is required: its columns are a message's key, which says which row is replaced or deleted"
             yaml = self.table.surface is Surface.YAML
             add = "add PRIMARY KEY (..) NOT ENFORCED to the columns"
             self.problem(reason, _PRIMARY_KEY, "name the columns in a transform: 'primary-keys: id'" if yaml else add)
 
-    def _bound(self, cls: type[_Options], given: Mapping[str, str], properties: Properties) -> _Options:
+    def _bind(self, cls: type[_Options], given: Mapping[str, str], properties: Properties) -> _Options:
         key = {"key_fields": self.table.primary_key}
         if issubclass(cls, KafkaSinkOptions):
             sink = UpsertKafkaSinkOptions.from_text(given, self.origin, properties=properties)
@@ -74,10 +74,10 @@ class UpsertResolution(Resolution):
         self.problem(reason, name, "for example 'json'; connector 'kafka' reads and writes formats of changes")
         return True
 
-    def _writable(self, column: Column, options: KafkaTableOptions | None) -> MetadataColumn | None:
+    def _resolve_writable(self, column: Column, options: KafkaTableOptions | None) -> MetadataColumn | None:
         key = column.key or column.name
         if key.startswith("__raw_"):
             reason = f"metadata '{key}' cannot be written: the formats make a message's key and value"
-            self._column_problem(column.name, reason, "declare the column VIRTUAL")
+            self._add_column_problem(column.name, reason, "declare the column VIRTUAL")
             return None
-        return super()._writable(column, options)
+        return super()._resolve_writable(column, options)

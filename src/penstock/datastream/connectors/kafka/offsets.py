@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from penstock.common.arguments import expect
 from penstock.connectors.kafka.source.retriever import Retriever
-from penstock.connectors.kafka.table.offsets import offsets_text
+from penstock.connectors.kafka.table.offsets import format_offsets
 from penstock.kafka.partitions import TopicPartition
 
 
@@ -76,7 +76,7 @@ class KafkaOffsetsInitializer:
         """These offsets. Partitions left out start at the group's offset; the strategy applies to those without one."""
         given = expect(offsets, Mapping, "offsets", "{KafkaTopicPartition('orders', 0): 8}")
         reset = expect(offset_reset_strategy, KafkaOffsetResetStrategy, "offsets", _RESET)
-        text = offsets_text({(topic, at): offset for (topic, at), offset in given.items()})
+        text = format_offsets({(topic, at): offset for (topic, at), offset in given.items()})
         return KafkaOffsetsInitializer("specific-offsets", text, reset)
 
     def options(self, scope: str) -> dict[str, str]:

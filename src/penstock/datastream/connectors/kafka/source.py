@@ -10,7 +10,7 @@ from typing import Any
 from penstock.common import DeserializationSchema, TypeInformation
 from penstock.common.arguments import expect
 from penstock.common.serialization import ByteArraySchema, FormatDeserializationSchema
-from penstock.connectors.kafka.table.offsets import partitions_text
+from penstock.connectors.kafka.table.offsets import format_partitions
 from penstock.datastream.connectors.base import Source
 from penstock.datastream.connectors.kafka.deserialization import (
     KafkaRecordDeserializationSchema,
@@ -239,7 +239,7 @@ class KafkaSourceBuilder:
             reason = "cannot be combined with set_topics or set_topic_pattern"
             raise OptionsError((Problem(reason, "set_partitions", "KafkaSource", hint),))
         topics = sorted({each.topic for each in self._partitions})
-        return {"topic": ";".join(topics), "scan.partitions": partitions_text(self._partitions)}
+        return {"topic": ";".join(topics), "scan.partitions": format_partitions(self._partitions)}
 
 
 def _initializer(given: object, method: str) -> KafkaOffsetsInitializer | ChosenOffsets:

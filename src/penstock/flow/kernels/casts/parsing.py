@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.loops import chars
-from penstock.loops.compiled import Vector, borrowed, compiled
+from penstock.loops.compiled import Vector, borrow, compiled
 from penstock.loops.numbers import number_value, scan_number
 from penstock.loops.timestamps import DAY_MICROS, REFUSED, parse_date, parse_timestamp
 
@@ -17,7 +17,7 @@ _MOST_DIGITS = 18
 def parse_integers(text: Vector, starts: Vector, values: Vector, undecided: Vector) -> None:
     """The number in each of the texts between ``starts``: a sign, perhaps, and up to 18 digits. ``undecided`` is set to
     1 for other texts."""
-    text = borrowed(text)
+    text = borrow(text)
     for row in range(len(values)):
         at, end = starts[row], starts[row + 1]
         negative = at < end and text[at] == chars.MINUS
@@ -41,7 +41,7 @@ def parse_numbers(
 ) -> None:
     """The 64 bits of the number of type ``root`` in each of the texts: a double, also for FLOAT, or an unscaled
     decimal. ``undecided`` is set to 1 for texts that are not in JSON's form of numbers, or have too many digits."""
-    text = borrowed(text)
+    text = borrow(text)
     for row in range(len(values)):
         undecided[row], values[row] = 1, 0
         end, digits, power, whole = scan_number(text, starts[row], starts[row + 1])
@@ -54,7 +54,7 @@ def parse_numbers(
 @compiled
 def parse_dates(text: Vector, starts: Vector, values: Vector, undecided: Vector) -> None:
     """The days of texts ``yyyy-MM-dd``. ``undecided`` is set to 1 for other texts."""
-    text = borrowed(text)
+    text = borrow(text)
     for row in range(len(values)):
         found = parse_date(text, starts[row], starts[row + 1])
         undecided[row] = found == REFUSED
@@ -65,7 +65,7 @@ def parse_dates(text: Vector, starts: Vector, values: Vector, undecided: Vector)
 def parse_timestamps(text: Vector, starts: Vector, values: Vector, undecided: Vector) -> None:
     """The microseconds of texts ``yyyy-MM-dd`` and ``yyyy-MM-dd HH:mm:ss[.f]``. ``undecided`` is set to 1 for other
     texts."""
-    text = borrowed(text)
+    text = borrow(text)
     for row in range(len(values)):
         start, end = starts[row], starts[row + 1]
         if end - start == 10:

@@ -15,7 +15,7 @@ from penstock.flow.kernels.decimals import out_of_range
 from penstock.flow.kernels.moments.local import Convert
 from penstock.flow.kernels.moments.readings import BLANK, days, decimal, double, integer, micros, single, time_of_day
 from penstock.flow.kernels.vectors import Failure, Mask, Vector, column, valid_rows
-from penstock.loops.type_roots import root_of
+from penstock.loops.type_roots import describe_root
 from penstock.types import DataType, DecimalType, TimestampType, TimeType, arrow_type
 from penstock.types.logical import root
 
@@ -72,7 +72,7 @@ def parsed_booleans(source: DataType, target: DataType, values: pa.Array) -> pa.
 
 def parsed_numbers(source: DataType, target: DataType, values: pa.Array) -> pa.Array | Vector:
     """Decimals and floating-point numbers."""
-    kind, precision, scale = root_of(target)
+    kind, precision, scale = describe_root(target)
     found, undecided = _looped(values, "parse_numbers", kind, scale, precision)
     arrow, valid = arrow_type(target), valid_rows(values)
     others = np.flatnonzero(undecided & valid).tolist()

@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.exact.numbers import double_text
+from penstock.exact.numbers import format_double
 from penstock.flow.kernels.json.path import InvalidPathError, PathError, parse_path
 from penstock.flow.kernels.rowwise import ValueFailure, compute_each, row_by_row
 from penstock.flow.kernels.session import Session
@@ -272,7 +272,7 @@ def writer(data_type: DataType) -> Writer:
 
 def _real(value: float) -> str:
     """By the digits of a DOUBLE, as Java's BigDecimal prints them. Numbers that JSON does not have are strings."""
-    text = double_text(value)
+    text = format_double(value)
     return _plain(Decimal(text)) if math.isfinite(value) else f'"{text}"'
 
 

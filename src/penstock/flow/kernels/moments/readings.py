@@ -10,7 +10,7 @@ from decimal import Decimal
 
 import numpy as np
 
-from penstock.exact.numbers import java_trim, parse_decimal, parse_double, parse_float, to_decimal
+from penstock.exact.numbers import parse_decimal, parse_double, parse_float, to_decimal, trim_like_java
 from penstock.flow.kernels.moments.calendar import DAY_MICROS, days_of, last_day
 from penstock.types import DecimalType
 
@@ -141,7 +141,7 @@ def decimal(text: str, target: DecimalType) -> Decimal | str:
     if target.precision <= _SHORT and not text.isascii() and len(text.encode()) <= _SHORT:
         return "malformed"
     try:
-        found = parse_decimal(java_trim(text))
+        found = parse_decimal(trim_like_java(text))
     except ValueError:
         return "malformed"
     fitted = to_decimal(found, target)

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from penstock.exact.numbers import double_text, float_text, to_decimal
+from penstock.exact.numbers import format_double, format_float, to_decimal
 from penstock.flow.kernels.decimals import WIDEST, fit_decimals, from_integers
 from penstock.flow.kernels.makers import Maker
 from penstock.flow.kernels.moments.datetimes import shift
@@ -262,7 +262,7 @@ def _each(call: Call, session: Session, mode: str) -> Kernel:
         if isinstance(value, float):
             if not np.isfinite(value):
                 raise ValueFailure(f"{call.function} takes a finite number, not {value}")
-            text = float_text(value) if single else double_text(value)
+            text = format_float(value) if single else format_double(value)
             return float(_cut(Decimal(text), digits, mode)) + 0.0
         found = _cut(Decimal(value), digits, mode)
         wide = isinstance(target, DecimalType) and found and found.adjusted() >= target.precision - target.scale

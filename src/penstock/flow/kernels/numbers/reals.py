@@ -14,7 +14,7 @@ from penstock.columns.buffers import fixed_values, from_buffers
 from penstock.exact.numbers import parse_float
 from penstock.flow.kernels.vectors import column, valid_rows
 from penstock.loops import chars, type_roots
-from penstock.loops.compiled import Vector, borrowed, compiled
+from penstock.loops.compiled import Vector, borrow, compiled
 from penstock.loops.floats import LONGEST_FLOAT, write_double, write_float
 from penstock.loops.numbers import POWERS_OF_TEN, number_value, scan_number
 
@@ -24,7 +24,7 @@ _WIDE = decimal.Context(prec=2048, rounding=decimal.ROUND_HALF_UP)
 @compiled
 def _write_all(bits: Vector, single: bool, out: Vector, ends: Vector) -> None:
     """The text of each number, one after the other, and its end."""
-    out = borrowed(out)
+    out = borrow(out)
     at = 0
     for row in range(len(bits)):
         at = write_float(out, at, bits[row], False) if single else write_double(out, at, bits[row], False)

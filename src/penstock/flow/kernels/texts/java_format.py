@@ -7,7 +7,7 @@ import re
 from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Any
 
-from penstock.exact.numbers import double_text, float_text
+from penstock.exact.numbers import format_double, format_float
 from penstock.flow.kernels.characters import from_units, to_units
 from penstock.flow.kernels.rowwise import row_by_row
 from penstock.flow.kernels.session import Session
@@ -104,9 +104,9 @@ def _text(value: Any, data_type: DataType) -> str:
         case _ if value is None:
             return "null"
         case "FLOAT":
-            return float_text(value)
+            return format_float(value)
         case "DOUBLE":
-            return double_text(value)
+            return format_double(value)
         case "BOOLEAN":
             return "true" if value else "false"
     return str(value)
@@ -116,7 +116,7 @@ def _real(kind: str, flags: str, width: int, places: int, value: float | Decimal
     if isinstance(value, float) and not math.isfinite(value):
         text = "NaN" if math.isnan(value) else "Infinity"
         return _number(text, value < 0, flags.replace("0", "").replace(",", ""), width)
-    exact = Decimal(double_text(value)) if isinstance(value, float) else value
+    exact = Decimal(format_double(value)) if isinstance(value, float) else value
     negative = exact.is_signed()
     if kind == "g":
         places = max(places, 1)
