@@ -20,13 +20,13 @@ def expect_strategy(given: Any, call: str) -> WatermarkStrategy:
     """``given``, the strategy of a ``call``. Raises ArgumentError for anything else."""
     hint = (
         "there are WatermarkStrategy.no_watermarks(), for_monotonous_timestamps() and "
-        "for_bounded_out_of_orderness(Duration), each with_timestamp_assigner(..) and with_idleness(..); generators of "
-        "watermarks of your own are not supported yet"
+        "for_bounded_out_of_orderness(Duration), each with_timestamp_assigner(..) and with_idleness(..); custom "
+        "watermark generators are not supported yet"
     )
     return expect(given, WatermarkStrategy, call, hint)
 
 
-def _duration(given: Any, call: str) -> timedelta:
+def _expect_duration(given: Any, call: str) -> timedelta:
     return expect(given, Duration, call, "for example Duration.of_seconds(30)").value
 
 
@@ -61,7 +61,7 @@ class WatermarkStrategy:
     @staticmethod
     def for_bounded_out_of_orderness(max_out_of_orderness: Duration) -> WatermarkStrategy:
         """Timestamps go back by at most this much within a partition."""
-        return WatermarkStrategy(_duration(max_out_of_orderness, "for_bounded_out_of_orderness"))
+        return WatermarkStrategy(_expect_duration(max_out_of_orderness, "for_bounded_out_of_orderness"))
 
     def with_timestamp_assigner(self, timestamp_assigner: TimestampAssigner) -> WatermarkStrategy:
         """The same strategy for the timestamps that ``timestamp_assigner`` finds. They are the timestamps of records
@@ -73,7 +73,7 @@ class WatermarkStrategy:
 
     def with_idleness(self, idle_timeout: Duration) -> WatermarkStrategy:
         """The same strategy, which ignores partitions without records for this long."""
-        return replace(self, idleness=_duration(idle_timeout, "with_idleness"))
+        return replace(self, idleness=_expect_duration(idle_timeout, "with_idleness"))
 
     def with_watermark_alignment(
         self, watermark_group: str, max_allowed_watermark_drift: Duration, update_interval: Duration | None = None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from penstock.common import ExecutionConfig, SqlExpression, TypeInformation, Types, WatermarkStrategy
 from penstock.common.arguments import expect
 from penstock.common.arrow_functions import ArrowFunction
-from penstock.common.typeinfo import PickledBytesTypeInfo, RowTypeInfo, expect_type, of
+from penstock.common.typeinfo import PickledBytesTypeInfo, RowTypeInfo, expect_type, from_logical
 from penstock.common.watermark_strategy import expect_strategy
 from penstock.datastream import execution
 from penstock.datastream.collected import CloseableIterator
@@ -118,7 +118,7 @@ class DataStream:
         if info.single or not field_indexes or any(not 0 <= each < len(fields) for each in field_indexes):
             reason = f"{info} has no columns {', '.join(map(str, field_indexes)) or '(none are given)'}"
             raise SchemaError((Problem(reason, "project"),))
-        made = Types.ROW([of(fields[each].type) for each in field_indexes])
+        made = Types.ROW([from_logical(fields[each].type) for each in field_indexes])
         step = Step("map", _Picked(field_indexes), made, name="Projection")
         return self._then(FunctionStep(name="Projection", info=made, inputs=(self._step,), steps=(step,)))
 
@@ -340,7 +340,7 @@ class DataStream:
             reason = f"the SQL gives {schema}, not {output_type}"
             raise SchemaError((Problem(reason, hint="leave output_type out, or CAST in the SQL"),))
         single = self.get_type().single and len(schema.fields) == 1
-        made = output_type or (of(schema.fields[0].type) if single else RowTypeInfo(schema))
+        made = output_type or (from_logical(schema.fields[0].type) if single else RowTypeInfo(schema))
         return self._then(SqlMap(name="Map", info=made, inputs=(self._step,), items=items))
 
     def _call(self, kind: str, func: Any, method: str, name: str, output_type: TypeInformation | None) -> DataStream:

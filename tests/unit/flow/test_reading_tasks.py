@@ -28,7 +28,7 @@ from penstock.plan.nodes import (
     row_of,
     scans,
 )
-from penstock.spi import DEAD_LETTER, HIDDEN, KIND, Task, WriterFactory, pickled
+from penstock.spi import DEAD_LETTER, HIDDEN, KIND, Task, WriterFactory, pickle_text
 from penstock.sql import condition, projection
 from penstock.types import parse_columns
 from tests.tables import FINITE, TAKES_ALL, Read, Written
@@ -79,7 +79,7 @@ def taken(sinks, *batches: pa.RecordBatch) -> list[list[tuple[object, ...]]]:
     flow = planned(sinks)
     assert flow is not None
     flow = replace(flow, targets=tuple(Target((number,), PASSING) for number in range(len(sinks))))
-    task = Task(0, 1, pickled(BatchInstructions("", 1, 1, False, writers=(None,) * len(sinks))))
+    task = Task(0, 1, pickle_text(BatchInstructions("", 1, 1, False, writers=(None,) * len(sinks))))
     sent = list(pickle.loads(pickle.dumps(flow.stage(0))).run(task, iter(batches)))
     edges = by_edge(sent)
     result = []

@@ -94,7 +94,7 @@ def test_a_pattern_in_a_column_that_only_java_computes_fails_its_row():
     assert vector.values.to_pylist()[:2] == ["ax", None]
     (failure,) = vector.failures
     assert failure.rows.tolist() == [False, False, True]
-    assert "'(?<=a+)b' has parts that only Java's engine computes" in failure.reason(2)
+    assert "'(?<=a+)b' has parts that only Java's engine supports" in failure.reason(2)
 
 
 def test_a_pattern_of_dates_in_a_column_that_is_not_known_fails_its_row():

@@ -38,8 +38,8 @@ from penstock.spi import (
     WriterFactory,
     Written,
     origin_of,
-    pickled,
-    unpickled,
+    pickle_text,
+    unpickle_text,
 )
 
 #: How long a running job waits for a database that cannot be reached.
@@ -149,7 +149,7 @@ def open_writer(outputs: Sequence[Output], task: Task) -> Writer:
 
 
 def _copying_writer(outputs: Sequence[Output], task: Task) -> CopyingWriter:
-    namespace, tables = unpickled(task.instructions)
+    namespace, tables = unpickle_text(task.instructions)
     branches = tuple(
         PostgresOutput(**vars(output), staging=staging, insert=insert)
         for output, (staging, insert) in zip(outputs, tables, strict=True)
@@ -160,7 +160,7 @@ def _copying_writer(outputs: Sequence[Output], task: Task) -> CopyingWriter:
 def copying_instructions(spec: StageSpec) -> str:
     """What tells writers to copy rows as ``spec`` says. Spark logs the instructions of a job: the address with its
     password is not among them."""
-    return pickled((spec.namespace, tuple((branch.staging, branch.insert) for branch in spec.branches)))
+    return pickle_text((spec.namespace, tuple((branch.staging, branch.insert) for branch in spec.branches)))
 
 
 class CopyingWriter(Writer):

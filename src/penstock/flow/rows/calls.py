@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from penstock.errors import RecordError
 from penstock.plan.functions import BatchFunction, OpenFunction
 from penstock.plan.nodes import MapRows
-from penstock.spi import Task, located
+from penstock.spi import Task, locate_error
 from penstock.types import arrow_schema
 from penstock.types.arrow import python_values
 
@@ -40,10 +40,10 @@ class FunctionStage:
         """The call of a node."""
         return cls(node.rows, node.input.schema.names, arrow_schema(node.schema))
 
-    def opened(self, task: Task) -> OpenFunction:
+    def open(self, task: Task) -> OpenFunction:
         """The function for ``task``."""
         if isinstance(self.function, BatchFunction):
-            return self.function.opened(task)
+            return self.function.open(task)
         return RowByRow(self.function, self.schema)
 
     def batch(self, function: OpenFunction, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -55,7 +55,7 @@ class FunctionStage:
         except RecordError as error:
             if error.topic or error.offset < 0:
                 raise
-            raise located(error, batch, error.offset) from error
+            raise locate_error(error, batch, error.offset) from error
         every = len(origin) == batch.num_rows and bool((origin == np.arange(batch.num_rows)).all())
         taken = [batch.column(name) if every else batch.column(name).take(pa.array(origin)) for name in carried]
         return pa.RecordBatch.from_arrays([*arrays, *taken], names=[*self.schema.names, *carried])
@@ -102,7 +102,7 @@ class TaskFunctions:
         :meth:`FunctionStage.batch`."""
         if call.number not in self._results:
             if call.number not in self._opened:
-                self._opened[call.number] = call.stage.opened(self._task)
+                self._opened[call.number] = call.stage.open(self._task)
             self._results[call.number] = call.stage.batch(self._opened[call.number], given)
         return self._results[call.number]
 

@@ -40,7 +40,7 @@ class GroupWindow(Expression):
 
     @property
     def window(self) -> tuple[WindowKind, Expression, int, int]:
-        """The window, whatever the part."""
+        """The window, without the part."""
         return self.kind, self.time, self.size, self.step
 
 
@@ -61,7 +61,7 @@ def group_window(call: UnboundCall, scope: ExpressionBinder) -> GroupWindow:
 
 
 def check_windows(values: Sequence[Expression], grouping: Sequence[Unbound] | None, source: SourceText) -> None:
-    """Raises SqlError for properties of windows in a query without one in GROUP BY."""
+    """Raises SqlError for properties of windows in a query without a window in GROUP BY."""
     if any(isinstance(each, UnboundCall) and each.name in _LENGTHS for each in grouping or ()):
         return
     for each in (part for value in values for part in walk(value) if isinstance(part, GroupWindow)):
