@@ -91,9 +91,9 @@ class DataStream:
         """The values for which ``func`` is true: a Python function, ``call_sql`` with a condition, or ``call_arrow``
         with a function of arrays."""
         if isinstance(func, SqlExpression):
-            from penstock.sql import condition
+            from penstock.sql import parse_condition
 
-            wanted = condition(func.text, self._columns)
+            wanted = parse_condition(func.text, self._columns)
             return self._then(SqlFilter(name="Filter", info=self.get_type(), inputs=(self._step,), condition=wanted))
         return self._call("filter", func, "filter", "Filter", self.get_type())
 
@@ -331,10 +331,10 @@ class DataStream:
         return DataStream(self._environment, step)
 
     def _select(self, func: SqlExpression, output_type: TypeInformation | None) -> DataStream:
-        from penstock.sql import projection
+        from penstock.sql import parse_projection
 
         expect_type(output_type, "map")
-        items = projection(func.text, self._columns)
+        items = parse_projection(func.text, self._columns)
         schema = row_of(items)
         if output_type is not None and [f.type for f in output_type.row.fields] != [f.type for f in schema.fields]:
             reason = f"the SQL gives {schema}, not {output_type}"

@@ -17,7 +17,7 @@ from penstock.ingest.table_ids import find_topic
 from penstock.options import LIST, OptionSet, Origin
 from penstock.plan.expressions import ColumnRef, Expression, rewrite
 from penstock.spi import Column, ColumnKind, Surface, TableDefinition, TableFormat, WithMetadata, connectors, formats
-from penstock.sql import ComputedColumn, TableSchema, tables
+from penstock.sql import ComputedColumn, TableSchema, parse_tables
 from penstock.types import STRING
 
 #: The format of values in YAML, unless one is named.
@@ -101,7 +101,7 @@ def _refuse(refused: Mapping[str, tuple[str, str]], origin: Origin) -> None:
 def _read_schema(text: str, origin: Origin) -> TableSchema:
     place = origin.locate(_DDLS)
     try:
-        found = tables(text, origin=place)
+        found = parse_tables(text, origin=place)
     except DefinitionError as error:
         raise type(error)(tuple(replace(each, key=_DDLS) for each in error.problems)) from None
     if len(found) > 1:

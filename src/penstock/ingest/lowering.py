@@ -27,7 +27,7 @@ from penstock.spi import (
     scan_spec,
     sink_spec,
 )
-from penstock.sql import NamedFunctions, condition, function_of_code, locate_problem, projection, read_table
+from penstock.sql import NamedFunctions, function_of_code, locate_problem, parse_condition, parse_projection, read_table
 from penstock.types import BIGINT
 
 _T = TypeVar("_T")
@@ -147,13 +147,13 @@ class _Lowering:
         """Filter and projection. As in Flink CDC, the filter may use columns of the source and computed ones."""
         items = columns = items_of(node.schema)
         if rule.projection:
-            items = projection(
+            items = parse_projection(
                 rule.projection, node.schema, origin=_find_place(rule, "projection"), user_functions=self._functions
             )
         if not rule.filter:
             return project(node, items)
         computed = tuple(each for each in items if node.schema.field(each.name) is None)
-        wanted = condition(
+        wanted = parse_condition(
             rule.filter,
             row_of((*columns, *computed)),
             origin=_find_place(rule, "filter"),

@@ -33,7 +33,7 @@ class TableSchema:
     primary_key: tuple[str, ...] = ()
 
 
-def expression(text: str, schema: RowType, *, origin: str = "") -> Expression:
+def parse_expression(text: str, schema: RowType, *, origin: str = "") -> Expression:
     """One Flink SQL expression over the columns of ``schema``.
 
     ``origin`` precedes line and column in errors. Raises SqlError, SchemaError or UnsupportedError.
@@ -44,22 +44,22 @@ def expression(text: str, schema: RowType, *, origin: str = "") -> Expression:
         return check_typed(scope.value(given), scope, given.at)
 
 
-def condition(
+def parse_condition(
     text: str, schema: RowType, *, origin: str = "", user_functions: UserFunctions = NO_FUNCTIONS
 ) -> Expression:
-    """A condition over the columns of ``schema``. Raises as :func:`expression` does."""
+    """A condition over the columns of ``schema``. Raises as :func:`parse_expression` does."""
     scope = Scope(schema, SourceText(text, origin), user_functions=user_functions)
     given = _parse_whole(scope.source, QueryGrammar.expression)
     with scope.source.limit_nesting(0):
         return scope.condition(given, "a condition")
 
 
-def projection(
+def parse_projection(
     text: str, schema: RowType, *, origin: str = "", user_functions: UserFunctions = NO_FUNCTIONS
 ) -> tuple[Item, ...]:
     """A select list such as ``a, b AS c, *``: the columns of a projection.
 
-    Raises as :func:`expression` does, with every problem of the list.
+    Raises as :func:`parse_expression` does, with every problem of the list.
     """
     scope, errors = Scope(schema, SourceText(text, origin), user_functions=user_functions), Errors()
     items = _parse_whole(scope.source, QueryGrammar.items)
@@ -70,10 +70,10 @@ def projection(
     return number_names(found)
 
 
-def columns(text: str, *, origin: str = "") -> tuple[Column, ...]:
+def parse_table_columns(text: str, *, origin: str = "") -> tuple[Column, ...]:
     """Columns as in CREATE TABLE, separated by commas: physical, metadata and computed ones.
 
-    Raises as :func:`expression` does, with every problem that is not one of syntax.
+    Raises as :func:`parse_expression` does, with every problem that is not one of syntax.
     """
     source, errors = SourceText(text, origin), Errors()
     declarations = _parse_whole(source, lambda grammar: grammar.parse_list(partial(column_declaration, grammar)))
@@ -85,10 +85,10 @@ def columns(text: str, *, origin: str = "") -> tuple[Column, ...]:
     )
 
 
-def tables(text: str, *, origin: str = "") -> tuple[TableSchema, ...]:
+def parse_tables(text: str, *, origin: str = "") -> tuple[TableSchema, ...]:
     """The tables of ``CREATE TABLE db.t (id BIGINT, ...); ...``, which have no options.
 
-    Raises as :func:`expression` does, with every problem of the text.
+    Raises as :func:`parse_expression` does, with every problem of the text.
     """
     source, errors = SourceText(text, origin), Errors()
     statements = split_statements(scan(source, {}))

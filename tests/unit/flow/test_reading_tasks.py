@@ -29,7 +29,7 @@ from penstock.plan.nodes import (
     scans,
 )
 from penstock.spi import DEAD_LETTER, HIDDEN, KIND, Task, WriterFactory, pickle_text
-from penstock.sql import condition, projection
+from penstock.sql import parse_condition, parse_projection
 from penstock.types import parse_columns
 from tests.tables import FINITE, TAKES_ALL, Read, Written
 from tests.unit.flow.driver import PASSING, Passing, by_edge
@@ -42,11 +42,11 @@ LETTER = pa.struct({"value": pa.binary()})
 
 
 def where(sql, below=SCAN):
-    return Filter(below.schema, below, condition(sql, below.schema))
+    return Filter(below.schema, below, parse_condition(sql, below.schema))
 
 
 def select(sql, below=SCAN):
-    items = projection(sql, below.schema)
+    items = parse_projection(sql, below.schema)
     return Project(row_of(items), below, items)
 
 
@@ -188,7 +188,7 @@ def test_a_job_may_keep_dead_letters_only():
     assert taken((letters,), rows(({"value": b"x"}, None, None))) == [[(b"x", 100, 0)]]
 
 
-TIME = projection("at", ROW)[0].expression
+TIME = parse_projection("at", ROW)[0].expression
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from penstock.plan.walk import rewrite
 from penstock.spi import CHANGES, AnySettings, ScanCapabilities, SinkSpec
 from penstock.sql.bind.expressions.generated_names import find_free_name
 from penstock.sql.bind.expressions.resolution import NamedTable
-from penstock.sql.bind.groups.grouping import distinct
+from penstock.sql.bind.groups.grouping import keep_distinct
 from penstock.types import INT, STRING, DataType, Field, RowType
 from penstock.types.casts import find_key_type, is_numeric, is_point
 from penstock.types.logical import root
@@ -193,7 +193,7 @@ def with_rows(node: Node, rows: Node) -> Node:
     def change(each: Node) -> Node:
         if not isinstance(each, Scan) or each.spec != _OuterRows():
             return each
-        return distinct(project(rows, items_of(rows.schema.select(each.schema.names))))
+        return keep_distinct(project(rows, items_of(rows.schema.select(each.schema.names))))
 
     (found,) = rewrite((node,), change)
     return found

@@ -19,7 +19,7 @@ from penstock.plan.expressions import (
     is_not_null,
     walk,
 )
-from penstock.sql.bind.expressions.arithmetic import arithmetic
+from penstock.sql.bind.expressions.arithmetic import bind_arithmetic
 from penstock.sql.parse.source import SourceText
 from penstock.sql.parse.syntax import UnboundAggregate, UnboundCall
 from penstock.types import (
@@ -283,7 +283,7 @@ def _bind_variance(
     value = coerce(argument, DOUBLE if isinstance(result, DecimalType) else result)
 
     def combine(sign: str, left: Expression, right: Expression) -> Expression:
-        return arithmetic(UnboundCall(given.at, sign, (given.args[0], given.args[0])), (left, right), source)
+        return bind_arithmetic(UnboundCall(given.at, sign, (given.args[0], given.args[0])), (left, right), source)
 
     def make_sum(each: Expression) -> Expression:
         kind = _find_result_type("SUM", each.type).with_nullability(True)

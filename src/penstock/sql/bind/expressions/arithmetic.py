@@ -23,7 +23,7 @@ from penstock.types.casts import as_decimal, find_common_type, is_integer, is_nu
 from penstock.types.logical import root
 
 
-def sign(call: UnboundCall, operand: Expression, source: SourceText) -> Expression:
+def bind_sign(call: UnboundCall, operand: Expression, source: SourceText) -> Expression:
     """``-x`` and ``+x``. Raises SqlError if the operand is not a number or an interval."""
     if isinstance(operand, Literal) and isinstance(operand.type, IntervalType) and call.name == "-x":
         return replace(operand, value=-operand.value)  # type: ignore[operator]
@@ -32,7 +32,7 @@ def sign(call: UnboundCall, operand: Expression, source: SourceText) -> Expressi
     return operand if call.name == "+x" else Call("NEGATE", (operand,), type=operand.type, place=source.at(call.at))
 
 
-def arithmetic(call: UnboundCall, operands: Sequence[Expression], source: SourceText) -> Expression:
+def bind_arithmetic(call: UnboundCall, operands: Sequence[Expression], source: SourceText) -> Expression:
     """``+ - * /`` of numbers, and a moment plus or minus an interval. Raises SqlError for other types."""
     left, right = operands
     if isinstance(left.type, IntervalType) or isinstance(right.type, IntervalType):

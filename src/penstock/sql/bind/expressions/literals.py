@@ -48,7 +48,7 @@ _MOMENTS = {
 }
 
 
-def literal(given: UnboundLiteral, source: SourceText) -> Literal:
+def bind_literal(given: UnboundLiteral, source: SourceText) -> Literal:
     """A constant. Raises SqlError for one that its type cannot hold, or whose text does not fit its type."""
     value: object
     match given.form:

@@ -11,9 +11,9 @@ from penstock.plan.nodes import Ranking
 from penstock.plan.scalar_functions import Function, UserCall, aliases, functions, missing
 from penstock.sql.bind.expressions import special_functions
 from penstock.sql.bind.expressions.aggregates import JSON_AGGREGATES, GroupId, Grouping, GroupingBits, aggregate
-from penstock.sql.bind.expressions.arithmetic import arithmetic, sign
-from penstock.sql.bind.expressions.group_windows import FUNCTIONS, group_window
-from penstock.sql.bind.expressions.literals import literal
+from penstock.sql.bind.expressions.arithmetic import bind_arithmetic, bind_sign
+from penstock.sql.bind.expressions.group_windows import FUNCTIONS, bind_group_window
+from penstock.sql.bind.expressions.literals import bind_literal
 from penstock.sql.bind.expressions.over_functions import OverBinder
 from penstock.sql.bind.expressions.resolution import Names
 from penstock.sql.bind.expressions.row_numbers import RowNumber
@@ -93,7 +93,7 @@ class Scope(Names):
         """The typed expression."""
         match given:
             case UnboundLiteral():
-                return literal(given, self.source)
+                return bind_literal(given, self.source)
             case UnboundName():
                 return self.name(given)
             case UnboundField(base=base, name=name):
@@ -265,7 +265,7 @@ class Scope(Names):
     def _bind_overloads(self, call: UnboundCall) -> Expression:
         name = aliases().get(call.name, call.name)
         if name in FUNCTIONS:
-            return group_window(call, self)
+            return bind_group_window(call, self)
         function = functions().get(name)
         if function is None or not function.overloads:
             function = self.user_functions.find_function((call.name,))
@@ -540,10 +540,10 @@ FORMS: dict[str, _Form] = {
     **dict.fromkeys(("FLOOR TO", "CEIL TO"), _Form(special_functions.round_moment)),
     **dict.fromkeys(("||", "CONCAT"), _Form(Scope._concat, 1)),
     "CONCAT_WS": _Form(Scope._concat, 1),
-    **dict.fromkeys(("+x", "-x"), _Form(lambda scope, call: sign(call, scope.bind(call.args[0]), scope.source))),
+    **dict.fromkeys(("+x", "-x"), _Form(lambda scope, call: bind_sign(call, scope.bind(call.args[0]), scope.source))),
     **dict.fromkeys(
         ("+", "-", "*", "/"),
-        _Form(lambda scope, call: arithmetic(call, [scope.bind(arg) for arg in call.args], scope.source)),
+        _Form(lambda scope, call: bind_arithmetic(call, [scope.bind(arg) for arg in call.args], scope.source)),
     ),
     "CASE": _Form(Scope._case),
     "COALESCE": _Form(Scope._coalesce, 1),

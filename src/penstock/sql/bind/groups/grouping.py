@@ -92,6 +92,6 @@ def _make_name(call: AggregateCall) -> str:
     return shorten(f"${call.function}({'DISTINCT ' if call.distinct else ''}{argument}){condition}")
 
 
-def distinct(node: Node, lifetime: timedelta | None = None) -> Node:
+def keep_distinct(node: Node, lifetime: timedelta | None = None) -> Node:
     """The distinct rows of ``node``, each of which is kept for its ``lifetime``; None where no hint sets it."""
     return plan_groups(GroupAggregate(node.schema, node, node.schema.names, (), ttl=lifetime))

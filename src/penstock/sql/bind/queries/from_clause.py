@@ -14,7 +14,7 @@ from penstock.sql.bind.context import Context
 from penstock.sql.bind.correlation import Dependent, offset_of_outer, reads_outer, strip_outer, with_rows
 from penstock.sql.bind.expressions.resolution import CORRELATED
 from penstock.sql.bind.joins.conditions import join
-from penstock.sql.bind.queries.windows import window_table
+from penstock.sql.bind.queries.windows import make_window_table
 from penstock.sql.bind.ranking import Ranked, RankedSource
 from penstock.sql.bind.results import Relation
 from penstock.sql.bind.subqueries.binder import SubqueryBinder, keep_matching, split_condition
@@ -77,7 +77,9 @@ class FromClause:
                     if inner is None or not context.independent(*inner.correlated_conditions)
                     else inner.plan_rows(())
                 )
-                node = None if below is None else errors.attempt(partial(window_table, given, below, context.source))
+                node = (
+                    None if below is None else errors.attempt(partial(make_window_table, given, below, context.source))
+                )
                 names = None if node is None else context.column_names(columns, node.schema)
                 return None if node is None or names is None else NodeSource(node, alias.text if alias else "", names)
             case UnboundUnnest():

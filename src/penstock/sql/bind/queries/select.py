@@ -22,12 +22,12 @@ from penstock.sql.bind.expressions.row_numbers import RowNumber, has_row_number
 from penstock.sql.bind.expressions.scope import Scope
 from penstock.sql.bind.expressions.selection import Selected, number_names, select
 from penstock.sql.bind.expressions.user_functions import NO_FUNCTIONS, UserFunctions
-from penstock.sql.bind.groups.grouping import distinct
+from penstock.sql.bind.groups.grouping import keep_distinct
 from penstock.sql.bind.joins.conditions import JoinSource
 from penstock.sql.bind.overs import OverPlan
 from penstock.sql.bind.queries.from_clause import FromClause, Tables
 from penstock.sql.bind.queries.group_by import GroupBy
-from penstock.sql.bind.queries.set_operations import flatten_union, set_operation, union, values
+from penstock.sql.bind.queries.set_operations import bind_set_operation, bind_union, bind_values, flatten_union
 from penstock.sql.bind.queries.sorting import Sorting
 from penstock.sql.bind.ranking import Ranked
 from penstock.sql.bind.results import BROKEN, Relation, Result
@@ -137,13 +137,13 @@ class Queries:
             case UnboundSelect():
                 return self._bind_select(given)
             case UnboundValues():
-                return values(given, self._context)
+                return bind_values(given, self._context)
             case UnboundUnion(all=keeps_duplicates):
                 members = [self._bind_query(_drop_order(each)) for each in flatten_union(given)]
-                return union(members, self._context, keeps_duplicates=keeps_duplicates)
+                return bind_union(members, self._context, keeps_duplicates=keeps_duplicates)
             case UnboundSetOperation(kind=kind):
                 left, right = (self._bind_query(_drop_order(each)) for each in (given.left, given.right))
-                return set_operation(kind, left, right, self._context)
+                return bind_set_operation(kind, left, right, self._context)
             case UnboundSorted():
                 return self._bind_sorted(given)
             case UnboundWith():
@@ -338,7 +338,7 @@ class Queries:
         found = zip(result.columns, fields_of(rows.schema), strict=True)
         columns = tuple(replace(each, value=ref) for each, ref in found if each is not None)
         conditions = rows.conditions if isinstance(rows, Dependent) else ()
-        return Result(distinct(node, lifetime), columns, conditions, result.empty, result.domain, result.below)
+        return Result(keep_distinct(node, lifetime), columns, conditions, result.empty, result.domain, result.below)
 
 
 def _drop_order(query: UnboundQuery) -> UnboundQuery:

@@ -11,7 +11,7 @@ from penstock.plan.nodes import Node, SetKind, SetOperation, Union, project, row
 from penstock.sql.bind.context import Context
 from penstock.sql.bind.expressions.scope import UNTYPED_NULL
 from penstock.sql.bind.expressions.selection import Selected, number_names
-from penstock.sql.bind.groups.grouping import distinct
+from penstock.sql.bind.groups.grouping import keep_distinct
 from penstock.sql.bind.results import BROKEN, Result, cast_columns
 from penstock.sql.bind.tables.constants import OneRow, make_values
 from penstock.sql.parse.syntax import UnboundQuery, UnboundUnion, UnboundValues
@@ -36,16 +36,16 @@ def flatten_union(given: UnboundUnion) -> list[UnboundQuery]:
     return [*(flatten_union(left) if flat and isinstance(left, UnboundUnion) else [left]), right]
 
 
-def union(members: Sequence[Result], context: Context, *, keeps_duplicates: bool) -> Result:
+def bind_union(members: Sequence[Result], context: Context, *, keeps_duplicates: bool) -> Result:
     """The rows of all ``members``."""
     aligned = _align_types(members, "UNION", context)
     if aligned is None:
         return BROKEN
     node = Union(aligned.schema, aligned.nodes)
-    return Result(node if keeps_duplicates else distinct(node), aligned.columns)
+    return Result(node if keeps_duplicates else keep_distinct(node), aligned.columns)
 
 
-def set_operation(kind: SetKind, left: Result, right: Result, context: Context) -> Result:
+def bind_set_operation(kind: SetKind, left: Result, right: Result, context: Context) -> Result:
     """The rows of ``left`` that are, or are not, among those of ``right``."""
     aligned = _align_types([left, right], kind.name.replace("_", " "), context)
     if aligned is None:
@@ -54,7 +54,7 @@ def set_operation(kind: SetKind, left: Result, right: Result, context: Context) 
     return Result(SetOperation(aligned.schema, kept, compared, kind), aligned.columns)
 
 
-def values(given: UnboundValues, context: Context) -> Result:
+def bind_values(given: UnboundValues, context: Context) -> Result:
     """The rows of VALUES."""
     scope = context.scope(RowType((), nullable=False), OneRow().tables, "in VALUES")
     rows: list[list[Selected]] = []

@@ -13,7 +13,7 @@ from penstock.plan.windowing import Windowing, WindowKind
 from penstock.plan.windows import assign_windows
 from penstock.sql.bind.expressions.aggregates import Aggregate
 from penstock.sql.bind.expressions.group_windows import GroupWindow
-from penstock.sql.bind.expressions.lengths import length
+from penstock.sql.bind.expressions.lengths import read_length
 from penstock.sql.bind.results import Result
 from penstock.sql.parse.source import SourceText
 from penstock.sql.parse.syntax import UnboundWindow
@@ -22,7 +22,7 @@ from penstock.types import RowType, TimestampType
 _EVENT_TIME = "declare WATERMARK FOR it, and pass it on as it is"
 
 
-def window_table(given: UnboundWindow, node: Node, source: SourceText) -> WindowTable:
+def make_window_table(given: UnboundWindow, node: Node, source: SourceText) -> WindowTable:
     """The rows of ``node`` with the columns of their windows. Raises SqlError for other arguments than Flink takes."""
     own = traits(node)
     _check_time(given, node.schema, own, source)
@@ -66,7 +66,7 @@ def _read_lengths(given: UnboundWindow, source: SourceText) -> Mapping[str, int]
     """The lengths of a window by their names, in milliseconds."""
     found = {}
     for name, value in given.lengths:
-        found[name] = length(value, name, source, positive=name != "OFFSET")
+        found[name] = read_length(value, name, source, positive=name != "OFFSET")
     return found
 
 

@@ -41,7 +41,7 @@ from penstock.plan.traits import traits
 from penstock.plan.walk import repeatable
 from penstock.sql.bind.correlation import OUTER, find_equal_pair, reads_inner, reads_outer, strip_outer, with_rows
 from penstock.sql.bind.expressions.generated_names import find_free_name, generate_name
-from penstock.sql.bind.groups.grouping import distinct
+from penstock.sql.bind.groups.grouping import keep_distinct
 from penstock.sql.bind.joins.conditions import (
     Conditions,
     cast_for_comparison,
@@ -176,7 +176,7 @@ class Subquery:
         if whole.others:
             return whole._flag_matches(node, errors)
         items = whole._make_keys()
-        joined, (found, *_) = whole._join_with(node, distinct(project(whole.node, items)), len(items), errors)
+        joined, (found, *_) = whole._join_with(node, keep_distinct(project(whole.node, items)), len(items), errors)
         return joined, is_not_null(found)
 
     def join_only_row(
@@ -235,7 +235,7 @@ class Subquery:
                 if matched is None
                 else self._join_all_columns(SetOperation(rows.schema, rows, matched, kind), node)
             )
-        right = distinct(project(self.node, self._make_keys()))
+        right = keep_distinct(project(self.node, self._make_keys()))
         kind_of_join = JoinKind.LEFT if negated else JoinKind.INNER
         joined, (key, *_) = self._join_with(node, right, len(right.schema.names), errors, kind_of_join)
         if joined is None:
