@@ -391,7 +391,7 @@ _WINDOWS = _changes(
         _SESSION,
         _SESSION.replace("SUM(n)", "SUM(n + m)"),
         REFUSED,
-        "is new, which the rows do not have that it keeps",
+        "is new, and the kept rows do not have it",
     ),
     Change(
         (WindowAggregate,),
@@ -413,7 +413,7 @@ _SESSION_TABLES = _changes(
         REFUSED,
         "the window was SESSION(ts, 1 min) of each k, and is SESSION(ts, 1 min) of each city",
     ),
-    ("another column", _SESSIONS.replace("n,", "n, m,"), KEPT, "the column 'm' is new, and NULL in rows of before"),
+    ("another column", _SESSIONS.replace("n,", "n, m,"), KEPT, "the column 'm' is new, and NULL in earlier rows"),
     ("a column is gone", _SESSIONS.replace("n,", ""), REFUSED, "the column 'n' is gone"),
 )
 _OF_S = "TABLE(TUMBLE(TABLE s, DESCRIPTOR(ts), INTERVAL '{0}' MINUTE))"
@@ -455,7 +455,7 @@ _IN_WINDOWS = _changes(
         "another column of a join",
         _WINDOW_JOIN.format(1).replace("x.n,", "x.n, x.m,"),
         KEPT,
-        "the column 'm' of the left side is new, and NULL in rows of before",
+        "the column 'm' of the left side is new, and NULL in earlier rows",
     ),
     Change(
         (InWindows,),
@@ -516,7 +516,7 @@ _JOINS = _changes(
         "another column of a side whose rows are only added",
         _JOIN.replace("s.n,", "s.n, s.m,"),
         KEPT,
-        "the column 'm' of the left side is new, and NULL in rows of before",
+        "the column 'm' of the left side is new, and NULL in earlier rows",
     ),
     ("a column is gone", _JOIN.replace("s.n,", ""), REFUSED, "the column 'n' of the left side is gone"),
     (
@@ -531,7 +531,7 @@ _JOINS = _changes(
         _CHANGING_JOIN,
         _CHANGING_JOIN.replace("c.n", "c.n, c.v"),
         REFUSED,
-        "the column 'v' of the right side is new, which the rows do not have that it keeps",
+        "the column 'v' of the right side is new, and the kept rows do not have it",
     ),
     Change(
         (Join,),
@@ -590,7 +590,7 @@ _DEDUPLICATED = _changes(
         "another column",
         _FIRST.format("ts DESC").replace("k, n", "k, n, m"),
         KEPT,
-        "the column 'm' is new, and NULL in rows of before",
+        "the column 'm' is new, and NULL in earlier rows",
     ),
     ("a column is gone", _FIRST.format("ts DESC").replace("k, n", "k"), REFUSED, "the column 'n' is gone"),
 )
@@ -608,7 +608,7 @@ _RANKED = _changes(
         "another column, where rows are only added",
         _TOP.replace("k, n, m", "k, n, m, city"),
         KEPT,
-        "the column 'city' is new, and NULL in rows of before",
+        "the column 'city' is new, and NULL in earlier rows",
     ),
     ("a column is gone", _TOP.replace("k, n, m", "k, n"), REFUSED, "the column 'm' is gone"),
     Change(
@@ -617,7 +617,7 @@ _RANKED = _changes(
         _TOP_OF_CHANGES,
         _TOP_OF_CHANGES.replace("k, n", "k, n, v", 1),
         REFUSED,
-        "the column 'v' is new, which the rows do not have that it keeps",
+        "the column 'v' is new, and the kept rows do not have it",
     ),
     Change(
         (Rank,),
@@ -638,7 +638,7 @@ _ORDERED = _changes(
         "another column",
         "SELECT ts, n, m FROM s ORDER BY ts, n",
         KEPT,
-        "the column 'm' is new, and NULL in rows of before",
+        "the column 'm' is new, and NULL in earlier rows",
     ),
 )
 _OVER = "SELECT k, SUM(n) OVER (PARTITION BY k ORDER BY ts) AS a FROM s"
@@ -648,7 +648,7 @@ _OVERS = _changes(
     OverAggregate,
     _OVER,
     ("a function that follows from what is kept, as AVG from SUM", _OVER.replace("SUM", "AVG"), KEPT, ""),
-    ("another column", _OVER.replace("k, SUM", "k, m, SUM"), KEPT, "the column 'm' is new, and NULL in rows of before"),
+    ("another column", _OVER.replace("k, SUM", "k, m, SUM"), KEPT, "the column 'm' is new, and NULL in earlier rows"),
     ("PARTITION BY", _OVER.replace("BY k", "BY city"), REFUSED, "the key was k, and is city"),
     (
         "event time or processing time",
@@ -721,7 +721,7 @@ _UPSERTS = "SELECT k, n FROM u"
 _TABLE_OF_UPSERTS = _changes(
     Normalize,
     _UPSERTS,
-    ("another column", "SELECT k, n, v FROM u", KEPT, "the column 'v' is new, and NULL in rows of before"),
+    ("another column", "SELECT k, n, v FROM u", KEPT, "the column 'v' is new, and NULL in earlier rows"),
     ("a column is gone", "SELECT k FROM u", REFUSED, "the column 'n' is gone"),
     Change(
         (Normalize,),

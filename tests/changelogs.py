@@ -188,7 +188,7 @@ class Runner:
             rows = inputs[-1]
             first, second = sorted(self.rng.randrange(len(rows) + 1) for _ in range(2))
             parts = [rows.slice(0, first), rows.slice(first, second - first)]
-            groups = [each.combiner.combined(part) for part in parts]
+            groups = [each.combiner.combine(part) for part in parts]
             inputs[-1] = pa.concat_batches(
                 [*(part for part, made in zip(parts, groups, strict=True) if made is None), rows.slice(second)]
             )
@@ -199,7 +199,7 @@ class Runner:
     @property
     def _tables(self) -> list[TableSpec]:
         tables = self.operator.tables
-        return [each.living(self.ttls[each.side]) if self.ttls else each for each in tables]
+        return [each.with_time_to_live(self.ttls[each.side]) if self.ttls else each for each in tables]
 
     def segment_rows(self) -> int:
         """How many rows the segments of the state have, those among them that were superseded or forgotten."""

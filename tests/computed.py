@@ -22,7 +22,7 @@ def batch_of(node: Node, sources: dict[str, pa.RecordBatch]) -> pa.RecordBatch:
     if isinstance(node, MapRows):
         given = batch_of(node.input, sources)
         stage = FunctionStage.from_node(node)
-        with closing(stage.opened(Task(0, 1))) as function:
+        with closing(stage.open(Task(0, 1))) as function:
             return stage.batch(function, given)
     calc = calc_of(node)
     assert not isinstance(calc, NoKernel), calc

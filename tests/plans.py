@@ -29,7 +29,7 @@ from penstock.plan.planning import plan_job
 from penstock.plan.walk import fold
 from penstock.spi import WATERMARK
 from penstock.types import IntervalType, NullType, RowType
-from penstock.types.casts import alike
+from penstock.types.casts import is_alike
 from penstock.types.logical import root
 
 
@@ -90,14 +90,14 @@ def _check(node: Node) -> None:
             for member in members:
                 assert len(member.schema.fields) == len(names)
                 for own, to in zip(member.schema.fields, node.schema.fields, strict=True):
-                    assert alike(own.type, to.type), f"{own} is not {to}"
+                    assert is_alike(own.type, to.type), f"{own} is not {to}"
         case Normalize(keys=keys) | Deduplicate(keys=keys) | Materialize(keys=keys):
             assert node.schema == node.input.schema
             _has(node.schema, keys)
         case SetOperation(left=left, right=right):
             assert names == left.schema.names
             for one, other in zip(left.schema.fields, right.schema.fields, strict=True):
-                assert alike(one.type, other.type), f"{one} and {other} are of different types"
+                assert is_alike(one.type, other.type), f"{one} and {other} are of different types"
         case OverAggregate(keys=keys, order=order, calls=calls, time=time):
             assert names == (*node.input.schema.names, *(each.name for each in calls))
             read = (name for each in calls for name in (each.argument, each.default) if name is not None)
@@ -118,7 +118,7 @@ def _check_join(node: Join) -> None:
     _has(left, node.left_keys)
     _has(right, node.right_keys)
     for one, other in zip(node.left_keys, node.right_keys, strict=True):
-        assert alike(_type(left, one), _type(right, other)), f"{one} and {other} are of different types"
+        assert is_alike(_type(left, one), _type(right, other)), f"{one} and {other} are of different types"
     nullable = (node.kind in (JoinKind.RIGHT, JoinKind.FULL), node.kind in (JoinKind.LEFT, JoinKind.FULL))
     given = [
         each.type.with_nullability(each.type.nullable or null)
@@ -132,7 +132,7 @@ def _reads(expression: Expression, schema: RowType) -> None:
     for each in walk(expression):
         if isinstance(each, ColumnRef) and each.name != WATERMARK:  # a column that scans have beside their schema
             assert schema.field(each.name) is not None, f"{each.name} is not in {schema}"
-            assert alike(each.type, _type(schema, each.name)), f"{each!r} is another type in {schema}"
+            assert is_alike(each.type, _type(schema, each.name)), f"{each!r} is another type in {schema}"
 
 
 def _has(schema: RowType, names: Iterable[str]) -> None:

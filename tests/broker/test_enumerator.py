@@ -22,7 +22,7 @@ from penstock.connectors.kafka.source.spec import KafkaScanSpec
 from penstock.connectors.kafka.spark.reader import KafkaDataSource
 from penstock.kafka.offsets import LATEST, list_offsets
 from penstock.kafka.partitions import TopicPartition
-from penstock.spi import Watermark, pickled
+from penstock.spi import Watermark, pickle_text
 from tests.scans import enumerator_of, scan_of, write
 from tests.waiting import eventually
 
@@ -31,7 +31,7 @@ PLANNING = """
 import json, sys
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 from penstock.connectors.kafka.spark.reader import KafkaDataSource
-from penstock.spi import Watermark, pickled
+from penstock.spi import Watermark, pickle_text
 told = json.load(sys.stdin)
 reader = KafkaDataSource(told["options"]).streamReader(None)
 end = reader.latestOffset(told["start"] or reader.initialOffset(), ReadAllAvailable())
@@ -62,7 +62,7 @@ def test_planning_knows_only_its_options(kafka, topic, tmp_path):
     name = topic(2)
     write(kafka, name, 5)
     spec = enumerator_of(kafka, name).spec
-    options = {"secret.spec": pickled((spec, None))}
+    options = {"secret.spec": pickle_text((spec, None))}
 
     def plan(start: dict[str, Any] | None) -> dict[str, Any]:
         told = subprocess.run(

@@ -13,11 +13,11 @@ from penstock.errors import KafkaError, RetriableError
 from penstock.kafka.offsets import LATEST, list_offsets
 from penstock.kafka.properties import ClientConfig
 from penstock.kafka.session import session_for
-from penstock.spi import HIDDEN, Column, TableDefinition, Task, WriterFactory, pickled
+from penstock.spi import HIDDEN, Column, TableDefinition, Task, WriterFactory, pickle_text
 from penstock.types import STRING
 from tests.committers import rows_of_outputs
 
-TASK = Task(0, 1, pickled(Instructions()))
+TASK = Task(0, 1, pickle_text(Instructions()))
 LARGE = 1 << 20
 
 

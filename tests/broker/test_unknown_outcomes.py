@@ -48,7 +48,7 @@ from penstock.spi import (
     Published,
     TableDefinition,
     TaskResults,
-    unpickled,
+    unpickle_text,
 )
 from penstock.types import BIGINT
 from penstock_testing import Api, ProxiedCluster, Then, Trap
@@ -107,7 +107,7 @@ class Tasks(Computed):
     computed: bool = False
 
     def collect(self, instructions: str = "", *, by_owners: bool = False, once: bool = False) -> TaskResults:
-        transaction = unpickled(instructions).transaction
+        transaction = unpickle_text(instructions).transaction
         assert transaction is not None
         assert once
         return self.rows_of.write(self.number, transaction)

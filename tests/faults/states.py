@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from penstock.flow.state.inspection import read_rows, stored_spec
+from penstock.flow.state.inspection import read_rows, read_spec
 from penstock.flow.state.manifest import Manifest
 from penstock.flow.state.storage import Storage
 from penstock.kafka.fetch import Fetcher, Range
@@ -249,7 +249,7 @@ def _kept(trial: Trial, job: JobProcess) -> dict[str, list[tuple[Any, ...]]]:
     storage, found = _storage(job), dict[str, list[tuple[Any, ...]]]()
     for uid, tables in manifest_of(trial, job).operators.items():
         for table, refs in tables.items():
-            spec = stored_spec(storage, refs, table, uid)
+            spec = read_spec(storage, refs, table, uid)
             if spec is not None:
                 batches = read_rows(storage, refs, spec, uid)
                 found[f"{uid} {table}"] = sorted(tuple(row.values()) for each in batches for row in each.to_pylist())

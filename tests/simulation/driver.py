@@ -39,7 +39,7 @@ from penstock.spi import (
     Task,
     TaskResults,
     WriterFactory,
-    unpickled,
+    unpickle_text,
 )
 from penstock.types import BYTES
 from tests.committers import acknowledged, rows_of_outputs
@@ -142,7 +142,7 @@ class SimulatedJobs:
         self._invariants.publishing(self._driver)
         fault = self._plan.task_fault()
         if fault is TaskFault.ROW_IN_PROGRESS:
-            given: Instructions = unpickled(instructions)
+            given: Instructions = unpickle_text(instructions)
             assert given.transaction is not None
             self._write_beside_progress(spec, given.transaction)
         return fault

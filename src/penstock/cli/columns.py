@@ -13,7 +13,7 @@ from penstock.errors import Problem, nearest
 from penstock.formats.json.encode import JsonEncoder
 from penstock.formats.json.options import JsonOptions
 from penstock.spi import ChangeFormat, Column, ColumnKind, Format
-from penstock.sql import columns
+from penstock.sql import parse_table_columns
 from penstock.types import STRING, ArrayType, DataType, Field, MapType, RowType, StringType
 
 _ORIGIN = "--schema"
@@ -28,7 +28,7 @@ class Columns:
     @classmethod
     def parse(cls, text: str) -> Columns:
         """Columns as CREATE TABLE declares them. Raises DefinitionError with every problem found."""
-        return cls(columns(text, origin=_ORIGIN))
+        return cls(parse_table_columns(text, origin=_ORIGIN))
 
     @cached_property
     def physical(self) -> RowType:

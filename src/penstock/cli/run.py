@@ -20,7 +20,7 @@ from penstock.cli.reporter import Reporter, describe_restarts, read_text
 from penstock.errors import VERBOSE, DefinitionError, ExecutionError, OptionsError, PenstockError, Problem
 from penstock.plan.checks import check_guarantees, check_identities, check_settings
 from penstock.plan.deadletters import with_dead_letters
-from penstock.plan.lifetimes import kept_forever
+from penstock.plan.lifetimes import warn_of_growing_steps
 from penstock.plan.nodes import Job
 from penstock.plan.planning import plan_job
 from penstock.settings.given import GivenSettings
@@ -132,7 +132,7 @@ def _check(arguments: argparse.Namespace) -> int:
         check_guarantees(job)
         complete = with_dead_letters(job)
         print(f"{explain(complete)}\n  {describe_route(complete)}")
-        for warning in kept_forever(job):
+        for warning in warn_of_growing_steps(job):
             print(f"warning: {warning}", file=sys.stderr)
         report = state_report(complete)
         if report is not None:

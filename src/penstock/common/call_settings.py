@@ -17,8 +17,8 @@ _MILLISECOND = timedelta(milliseconds=1)
 class CallSettings:
     """What an environment, its checkpoint configuration and its execution configuration share.
 
-    A call with a key of Flink's does what SET does with that key. Of the others the values are kept, so that getters
-    return them. A call without effect is warned of, once.
+    A call with a key of Flink's does what SET does with that key. The values of other calls are kept, so that getters
+    return them. A call without effect gives one warning.
     """
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ class CallSettings:
         integer of a duration in milliseconds. Raises OptionsError for a wrong value."""
         text = str(value).lower() if isinstance(value, bool) else str(value)
         self.given.put(key or CALLS[call].key, text, call.rpartition(".")[2])
-        self.say()
+        self.give_warnings()
 
     def value(self, call: str) -> Any:
         """The value of a key without effect that ``call`` sets, by default Flink's; durations in milliseconds."""
@@ -48,7 +48,7 @@ class CallSettings:
             self.note(call)
 
     def get_kept(self, call: str, default: Any) -> Any:
-        """The value that was kept of a call."""
+        """The value of a call that was kept."""
         return self._kept.get(call, default)
 
     def keep_flag(self, name: str, value: bool) -> None:
@@ -56,7 +56,7 @@ class CallSettings:
         self._kept[name] = value
 
     def flag(self, name: str, default: bool) -> bool:
-        """The value that was kept of a pair of calls."""
+        """The value of a pair of calls that was kept."""
         return bool(self._kept.get(name, default))
 
     def note(self, call: str) -> None:
@@ -66,7 +66,7 @@ class CallSettings:
             name = call.rpartition(".")[2]
             ProgramLine.current().warn(f"{name} has no effect here. {CALLS[call].here}")
 
-    def say(self) -> None:
+    def give_warnings(self) -> None:
         """Give the warnings of the settings that are new."""
         new, self._said = self.given.warnings[self._said :], len(self.given.warnings)
         for warning in new:

@@ -13,8 +13,8 @@ from penstock.settings.ignored import WITHOUT_EFFECT
 
 @dataclass(frozen=True)
 class Call:
-    """A call that sets something. ``key`` is the key of Flink's that SET has for it, if there is one; ``acts`` is false
-    for a call without effect, which is warned of, unless it asks for what applies anyway."""
+    """A call that sets something. ``key`` is Flink's key for it in SET, if there is one; ``acts`` is false for a call
+    without effect, which gives a warning unless it asks for what applies anyway."""
 
     flink: str
     here: str

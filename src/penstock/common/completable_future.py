@@ -22,16 +22,16 @@ class CompletableFuture(Generic[_T]):
         raise without_java("CompletableFuture")
 
     @classmethod
-    def _of(cls, future: Future[_T]) -> CompletableFuture[_T]:
+    def _from_future(cls, future: Future[_T]) -> CompletableFuture[_T]:
         made = cls.__new__(cls)
         made._future = future
         return made
 
     @classmethod
-    def _done(cls, result: _T) -> CompletableFuture[_T]:
+    def _from_result(cls, result: _T) -> CompletableFuture[_T]:
         future: Future[_T] = Future()
         future.set_result(result)
-        return cls._of(future)
+        return cls._from_future(future)
 
     def cancel(self) -> bool:
         """Cancel the work unless it has started; whether it was cancelled."""
@@ -42,7 +42,7 @@ class CompletableFuture(Generic[_T]):
         return self._future.cancelled()
 
     def done(self) -> bool:
-        """Whether the result, or an error, is there."""
+        """Whether it has a result or an error."""
         return self._future.done()
 
     def result(self) -> _T:

@@ -87,7 +87,7 @@ class Configuration:
         target_dict.update(self._values)
 
     def remove_config(self, key: str) -> bool:
-        """Forget a key, and whether it was there."""
+        """Remove a key. Returns whether it was set."""
         return self._values.pop(key, None) is not None
 
     def to_dict(self) -> Mapping[str, str]:

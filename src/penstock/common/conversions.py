@@ -19,13 +19,13 @@ from penstock.types.arrow import python_values
 
 Convert: TypeAlias = Callable[[Any], Any]
 _PACKAGE = Path(__file__).parents[1]
-#: What functions of users may raise that is an error of theirs: SystemExit too, which would end the process.
+#: The exceptions that count as errors of users' functions, including SystemExit, which would end the process.
 CAUGHT = (Exception, SystemExit)
-#: Stands for no part of a value.
+#: Means that the whole value is wrong.
 _WHOLE = object()
 
 
-def listed(column: pa.Array) -> list[Any]:
+def list_values(column: pa.Array) -> list[Any]:
     """The values of a column, quickly."""
     kind = column.type
     if not column.null_count and (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
@@ -35,10 +35,10 @@ def listed(column: pa.Array) -> list[Any]:
 
 @cache
 def to_user(logical: DataType) -> Convert | None:
-    """From a value of a column, which is not None, to that of a function; None if they are the same."""
+    """Converts a value of a column, which is not None, to the value that a function gets; None if they are the same."""
     match logical:
         case RowType(fields=fields):
-            names, converts = logical.names, [through(to_user(field.type)) for field in fields]
+            names, converts = logical.names, [convert_or_keep(to_user(field.type)) for field in fields]
 
             def row(value: Any) -> Row:
                 values = [value[name] for name in names] if isinstance(value, dict) else value
@@ -49,7 +49,7 @@ def to_user(logical: DataType) -> Convert | None:
             of = to_user(element)
             return None if of is None else lambda value: [None if each is None else of(each) for each in value]
         case MapType(key=key, value=item):
-            key_of, value_of = through(to_user(key)), through(to_user(item))
+            key_of, value_of = convert_or_keep(to_user(key)), convert_or_keep(to_user(item))
             return lambda value: {
                 key_of(k): value_of(v) for k, v in (value.items() if isinstance(value, dict) else value)
             }
@@ -58,18 +58,18 @@ def to_user(logical: DataType) -> Convert | None:
 
 @cache
 def from_user(logical: DataType) -> Convert | None:
-    """From a function's result, which is not None, to the value of a column; None if they are the same. Raises
+    """Converts a function's result, which is not None, to the value of a column; None if they are the same. Raises
     RecordError for a row that does not fit."""
     match logical:
         case RowType(fields=fields):
-            names, converts = logical.names, [through(from_user(field.type)) for field in fields]
+            names, converts = logical.names, [convert_or_keep(from_user(field.type)) for field in fields]
             plain = all(from_user(field.type) is None for field in fields)
 
             def row(value: Any) -> tuple[Any, ...]:
                 if isinstance(value, dict):
                     value = [value.get(name) for name in names]
                 elif not isinstance(value, Row | tuple | list):
-                    reason = f"expected a row of {len(fields)} columns, but the function returned {_kind(value)}"
+                    reason = f"expected a row of {len(fields)} columns, but the function returned {_name_kind(value)}"
                     raise RecordError(reason, hint="return a Row or a tuple, or give another output_type")
                 if len(value) != len(fields):
                     reason = f"the function returned {len(value)} values for {len(fields)} columns"
@@ -86,24 +86,24 @@ def from_user(logical: DataType) -> Convert | None:
 
             def array(value: Any) -> list[Any]:
                 if isinstance(value, str | bytes | Mapping) or not isinstance(value, Collection):
-                    raise _unfit(value, logical)
+                    raise _make_unfit_error(value, logical)
                 return [None if each is None else of(each) for each in value]
 
             return array
         case MapType(key=key, value=item):
-            key_of, value_of = through(from_user(key)), through(from_user(item))
+            key_of, value_of = convert_or_keep(from_user(key)), convert_or_keep(from_user(item))
 
             def pairs(value: Any) -> list[tuple[Any, Any]]:
                 try:
                     return [(key_of(k), value_of(v)) for k, v in dict(value).items()]
                 except (TypeError, ValueError):
-                    raise _unfit(value, logical) from None
+                    raise _make_unfit_error(value, logical) from None
 
             return pairs
     return None
 
 
-def numbered(error: RecordError, row: int) -> RecordError:
+def add_row_number(error: RecordError, row: int) -> RecordError:
     """``error`` with the number of its row, unless it has a place already."""
     if error.topic or error.offset >= 0:
         return error
@@ -119,23 +119,23 @@ def to_column(values: Sequence[Any], logical: DataType, field: str) -> pa.Array:
         return pa.array(found, kind)
     except UnfitError as error:
         whole = values[error.row]
-        raise _unfit(whole, error.type, error.row, field, error.hint, part=error.value) from None
+        raise _make_unfit_error(whole, error.type, error.row, field, error.hint, part=error.value) from None
     except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
         cause: Exception = error
     for row, value in enumerate(found):
         try:
             pa.array([value], kind)
         except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
-            raise _unfit(value, logical, row, field, cause=f": {error}") from error
+            raise _make_unfit_error(value, logical, row, field, cause=f": {error}") from error
     raise RecordError(f"the function's results are not values of {logical}: {cause}", "", -1, 0, "", field) from cause
 
 
-def no_value(logical: DataType) -> RecordError:
-    """The error of a function that returns None, and whose type is NOT NULL."""
-    return _unfit(None, logical, hint=NOT_NULL_HINT)
+def missing_value_error(logical: DataType) -> RecordError:
+    """The error for a function that returns None although its type is NOT NULL."""
+    return _make_unfit_error(None, logical, hint=NOT_NULL_HINT)
 
 
-def _unfit(
+def _make_unfit_error(
     value: Any,
     logical: DataType,
     row: int = -1,
@@ -145,30 +145,30 @@ def _unfit(
     part: Any = _WHOLE,
     cause: str = "",
 ) -> RecordError:
-    """The error of a result that is no value of its type, or has a ``part`` that is none."""
-    shown = f"the function returned {_shown(value)}"
+    """The error for a result that is not a value of its type, or has a ``part`` that is not."""
+    shown = f"the function returned {_show_value(value)}"
     if part is not _WHOLE and part is not value:
-        shown += f", with {_shown(part)} in it"
+        shown += f", with {_show_value(part)} in it"
     reason = f"{shown}, which is not a value of {logical}{cause}"
     return RecordError(reason, "", -1, row, "", field, hint or "convert the value, or declare another type")
 
 
-def _kind(value: Any) -> str:
+def _name_kind(value: Any) -> str:
     return type(value).__name__
 
 
-def _shown(value: Any) -> str:
+def _show_value(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
-def through(convert: Convert | None) -> Convert:
-    """A conversion that leaves None; without one, values stay."""
-    return (lambda value: value) if convert is None else or_none(convert)
+def convert_or_keep(convert: Convert | None) -> Convert:
+    """A conversion that leaves None as it is; without ``convert``, all values."""
+    return (lambda value: value) if convert is None else skip_none(convert)
 
 
-def or_none(convert: Convert) -> Convert:
-    """A conversion that leaves None."""
+def skip_none(convert: Convert) -> Convert:
+    """A conversion that leaves None as it is."""
     return lambda value: None if value is None else convert(value)
 
 

@@ -35,7 +35,7 @@ class ExecutionConfig:
         raise without_java("ExecutionConfig", "env.get_config() returns one")
 
     @classmethod
-    def _of(cls, settings: CallSettings) -> Self:
+    def _from_settings(cls, settings: CallSettings) -> Self:
         made = cls.__new__(cls)
         made._settings = settings
         return made

@@ -59,7 +59,7 @@ class JobClient:
         raise without_java("JobClient", "env.execute_async() returns one")
 
     @classmethod
-    def _of(cls, running: Running) -> JobClient:
+    def _from_running(cls, running: Running) -> JobClient:
         made = cls.__new__(cls)
         made._running = running
         return made
@@ -70,11 +70,11 @@ class JobClient:
 
     def get_job_status(self) -> CompletableFuture[JobStatus]:
         """What the job is doing now."""
-        return CompletableFuture._done(JobStatus[self._running.status.upper()])
+        return CompletableFuture._from_result(JobStatus[self._running.status.upper()])
 
     def cancel(self) -> CompletableFuture[None]:
         """End the job after its current batch. Its checkpoint stays: a job of the same name continues from there."""
-        return _later(self._running.stop)
+        return _run_later(self._running.stop)
 
     def stop_with_savepoint(
         self, advance_to_end_of_event_time: bool, savepoint_directory: str | None = None
@@ -94,7 +94,7 @@ class JobClient:
             self._running.stop()
             return self._running.savepoint(savepoint_directory) or str(self._running.checkpoint.location)
 
-        return _later(stop)
+        return _run_later(stop)
 
     def trigger_savepoint(self, savepoint_directory: str | None = None) -> CompletableFuture[str]:
         """Make a savepoint of the last committed batch, while the job continues, in the directory or in the one of
@@ -110,11 +110,11 @@ class JobClient:
                 raise OptionsError((Problem("a savepoint needs a directory", "savepoint_directory", hint=hint),))
             return made
 
-        return _later(make)
+        return _run_later(make)
 
     def get_accumulators(self) -> CompletableFuture[dict[str, Any]]:
         """Nothing: functions have no accumulators."""
-        return CompletableFuture._done({})
+        return CompletableFuture._from_result({})
 
     def get_job_execution_result(self) -> CompletableFuture[JobExecutionResult]:
         """The result of the job, when it has ended. The future raises the PenstockError that ended it."""
@@ -123,7 +123,7 @@ class JobClient:
             self.wait()
             return self._result()
 
-        return _later(wait)
+        return _run_later(wait)
 
     # --- not in PyFlink --------------------------------------------------------------------------------------
 
@@ -145,7 +145,7 @@ class JobClient:
         return JobExecutionResult(self.get_job_id(), found.job, found.progress, found.stopped, found.seconds)
 
 
-def _later(work: Callable[[], _T]) -> CompletableFuture[_T]:
+def _run_later(work: Callable[[], _T]) -> CompletableFuture[_T]:
     """The result of ``work``, which a thread does."""
     future: Future[_T] = Future()
 
@@ -156,4 +156,4 @@ def _later(work: Callable[[], _T]) -> CompletableFuture[_T]:
             future.set_exception(error)
 
     threading.Thread(target=run, name="penstock job client", daemon=True).start()
-    return CompletableFuture._of(future)
+    return CompletableFuture._from_future(future)

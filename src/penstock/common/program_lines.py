@@ -1,4 +1,4 @@
-"""The lines of a program that uses penstock: warnings and errors name them, and not lines of penstock's own."""
+"""The lines of a program that uses penstock: warnings and errors name them, and not lines of penstock itself."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class ProgramLine:
 
     @classmethod
     def find(cls, error: BaseException) -> ProgramLine | None:
-        """The program's line behind ``error``: the last one in the program's own files, or in a package of others that
-        it uses. None if there is none."""
+        """The program's line behind ``error``: the last one in the program's own files, or in a package that it uses.
+        None if there is no such line."""
         for frame in reversed(traceback.extract_tb(error.__traceback__)):
             file = Path(frame.filename)
             if file.is_file() and not file.is_relative_to(_PACKAGE) and file != Path(runpy.__file__):

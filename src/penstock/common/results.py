@@ -1,4 +1,4 @@
-"""What users' functions return, held against the types that they declare, and converted where PyFlink converts."""
+"""What users' functions return, checked against the types that they declare, and converted where PyFlink converts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NOT_NULL_HINT = "return a value, or declare the type without NOT NULL"
 _INTEGERS = (int, np.integer)
 _NUMBERS = (float, Decimal, np.floating, *_INTEGERS)
 _TIMES = (datetime.datetime, np.datetime64)
-#: By root, the classes of values, and those of their subclasses that are no values. Types that are not here take any.
+#: By type root, the classes of values, and the subclasses of these that are not values. Other types take any value.
 _CLASSES: Mapping[str, tuple[tuple[type, ...], tuple[type, ...]]] = {
     "BOOLEAN": ((bool, np.bool_), ()),
     **dict.fromkeys(("TINYINT", "SMALLINT", "INT", "BIGINT"), (_INTEGERS, (bool,))),
@@ -38,7 +38,7 @@ _CLASSES: Mapping[str, tuple[tuple[type, ...], tuple[type, ...]]] = {
 
 @dataclass
 class UnfitError(Exception):
-    """``value``, which is the value ``row`` of a column or a part of it, is none of its type. ``hint`` says what to do,
+    """``value``, the value ``row`` of a column or a part of it, is not a value of its type. ``hint`` says what to do,
     where that is known."""
 
     row: int
@@ -63,7 +63,7 @@ def fit(values: Sequence[Any], logical: DataType) -> Sequence[Any]:
         raise UnfitError(row, values[row], logical)
     match logical:
         case DecimalType():
-            return _rounded(values, logical)
+            return _round_decimals(values, logical)
         case ArrayType(element=element):
             return _fit_parts(values, element)
         case MapType(key=key, value=item):  # a list of pairs
@@ -82,8 +82,8 @@ def _takes(kind: str, given: type) -> bool:
     return issubclass(given, classes) and not issubclass(given, others)
 
 
-def _rounded(values: Sequence[Any], logical: DecimalType) -> Sequence[Any]:
-    """Decimals with the digits after the point that their type has. Raises UnfitError for one with too many before."""
+def _round_decimals(values: Sequence[Any], logical: DecimalType) -> Sequence[Any]:
+    """Decimals rounded to the scale of their type. Raises UnfitError for one with too many digits before the point."""
     unit = Decimal(1).scaleb(-logical.scale)
     context = Context(prec=logical.precision, rounding=ROUND_HALF_EVEN)
     made: list[Any] = []

@@ -45,37 +45,37 @@ class TypeSerializer:
 
 
 def find_serializer(info: TypeInformation, where: str) -> TypeSerializer:
-    """The serializer of a type. Raises UnsupportedError for a type whose bytes only Java knows; ``where`` is what needs
-    it."""
+    """The serializer of a type. Raises UnsupportedError for a type whose bytes only Java knows; ``where`` says what
+    needs it."""
     expect_type(info, where)
     if isinstance(info, PickledBytesTypeInfo):
-        raise _unknown("values of any kind", where)
+        raise _unknown_error("values of any kind", where)
     return _choose_serializer(info.logical, where)
 
 
 def _choose_serializer(logical: DataType, where: str) -> TypeSerializer:
     match logical:
         case PrimitiveType(name=name) if name in _NUMBERS:
-            return _number(struct.Struct(_NUMBERS[name]))
+            return _make_number(struct.Struct(_NUMBERS[name]))
         case StringType():
             return TypeSerializer(_write_text, _read_text)
         case BinaryType():
             return TypeSerializer(_write_bytes, _read_bytes)
         case ArrayType(element=element):
-            return _array(_choose_serializer(element, where))
+            return _make_array(_choose_serializer(element, where))
         case MapType(key=key, value=value):
-            return _map(_choose_serializer(key, where), _choose_serializer(value, where))
+            return _make_map(_choose_serializer(key, where), _choose_serializer(value, where))
         case RowType(fields=fields):
-            return _row(logical.names, [_choose_serializer(each.type, where) for each in fields])
-    raise _unknown(str(logical), where)
+            return _make_row(logical.names, [_choose_serializer(each.type, where) for each in fields])
+    raise _unknown_error(str(logical), where)
 
 
-def _unknown(what: str, where: str) -> UnsupportedError:
+def _unknown_error(what: str, where: str) -> UnsupportedError:
     hint = "use text, numbers, bytes, arrays, maps and rows of them; or JSON or Avro"
     return UnsupportedError((Problem(f"the bytes of {what} are known only to Java", where, hint=hint),))
 
 
-def _number(packed: struct.Struct) -> TypeSerializer:
+def _make_number(packed: struct.Struct) -> TypeSerializer:
     def write(value: Any, out: bytearray) -> None:
         out += packed.pack(value)
 
@@ -143,7 +143,7 @@ def _read_groups(given: bytes, at: int) -> tuple[int, int]:
             return number, at
 
 
-def _array(element: TypeSerializer) -> TypeSerializer:
+def _make_array(element: TypeSerializer) -> TypeSerializer:
     def write(value: Any, out: bytearray) -> None:
         out += _COUNT.pack(len(value))
         for each in value:
@@ -161,7 +161,7 @@ def _array(element: TypeSerializer) -> TypeSerializer:
     return TypeSerializer(write, read)
 
 
-def _map(key: TypeSerializer, value: TypeSerializer) -> TypeSerializer:
+def _make_map(key: TypeSerializer, value: TypeSerializer) -> TypeSerializer:
     def write(given: Any, out: bytearray) -> None:
         out += _COUNT.pack(len(given))
         for name, each in given.items():
@@ -185,7 +185,7 @@ def _map(key: TypeSerializer, value: TypeSerializer) -> TypeSerializer:
     return TypeSerializer(write, read)
 
 
-def _row(names: tuple[str, ...], columns: list[TypeSerializer]) -> TypeSerializer:
+def _make_row(names: tuple[str, ...], columns: list[TypeSerializer]) -> TypeSerializer:
     bits = _KINDS + len(columns)
     size = (bits + 7) // 8
 

@@ -58,7 +58,7 @@ class RowTypeInfo(TypeInformation):
             if len(names) != len(field_types):
                 raise TypeError(f"{len(names)} names for {len(field_types)} types")
             columns = zip(names, field_types, strict=True)
-            logical = RowType(tuple(Field(name, _logical(info)) for name, info in columns))
+            logical = RowType(tuple(Field(name, _find_logical(info)) for name, info in columns))
         object.__setattr__(self, "logical", logical)
 
     def get_field_names(self) -> list[str]:
@@ -71,7 +71,7 @@ class RowTypeInfo(TypeInformation):
 
     def get_field_types(self) -> list[TypeInformation]:
         """The types, in order."""
-        return [of(field.type) for field in self.row.fields]
+        return [from_logical(field.type) for field in self.row.fields]
 
 
 def expect_type(info: TypeInformation | None, call: str) -> TypeInformation | None:
@@ -79,17 +79,17 @@ def expect_type(info: TypeInformation | None, call: str) -> TypeInformation | No
     return None if info is None else expect(info, TypeInformation, call, "for example Types.STRING()")
 
 
-def _logical(info: TypeInformation) -> DataType:
+def _find_logical(info: TypeInformation) -> DataType:
     return expect(info, TypeInformation, "Types", "for example Types.STRING()").logical
 
 
-def of(logical: DataType) -> TypeInformation:
+def from_logical(logical: DataType) -> TypeInformation:
     """The type information of a logical type."""
     return RowTypeInfo(logical) if isinstance(logical, RowType) else TypeInformation(logical)
 
 
 def _type(logical: DataType) -> Callable[[], TypeInformation]:
-    return lambda: of(logical)
+    return lambda: from_logical(logical)
 
 
 class Types:
@@ -133,19 +133,19 @@ class Types:
     @staticmethod
     def MAP(key_type_info: TypeInformation, value_type_info: TypeInformation) -> TypeInformation:
         """A map."""
-        return of(MapType(_logical(key_type_info), _logical(value_type_info)))
+        return from_logical(MapType(_find_logical(key_type_info), _find_logical(value_type_info)))
 
     @staticmethod
     def LIST(element_type_info: TypeInformation) -> TypeInformation:
         """An array."""
-        return of(ArrayType(_logical(element_type_info)))
+        return from_logical(ArrayType(_find_logical(element_type_info)))
 
     @staticmethod
     def PRIMITIVE_ARRAY(element_type: TypeInformation) -> TypeInformation:
         """An array without nulls; of bytes it is BYTES."""
-        if _logical(element_type) == types.TINYINT:
-            return of(types.BYTES)
-        return of(ArrayType(_logical(element_type).with_nullability(False)))
+        if _find_logical(element_type) == types.TINYINT:
+            return from_logical(types.BYTES)
+        return from_logical(ArrayType(_find_logical(element_type).with_nullability(False)))
 
     @staticmethod
     def BASIC_ARRAY(element_type: TypeInformation) -> TypeInformation:

@@ -27,7 +27,7 @@ def expect_strategy(given: Any, call: str) -> WatermarkStrategy:
     return expect(given, WatermarkStrategy, call, hint).resolve()
 
 
-def _duration(given: Any, call: str) -> timedelta:
+def _expect_duration(given: Any, call: str) -> timedelta:
     return expect(given, Duration, call, "for example Duration.of_seconds(30)").value
 
 
@@ -122,7 +122,7 @@ class WatermarkStrategy:
     @staticmethod
     def for_bounded_out_of_orderness(max_out_of_orderness: Duration) -> WatermarkStrategy:
         """Timestamps go back by at most this much within a partition."""
-        return WatermarkStrategy(_duration(max_out_of_orderness, "for_bounded_out_of_orderness"))
+        return WatermarkStrategy(_expect_duration(max_out_of_orderness, "for_bounded_out_of_orderness"))
 
     def with_timestamp_assigner(self, timestamp_assigner: TimestampAssigner) -> WatermarkStrategy:
         """The same strategy for the timestamps that ``timestamp_assigner`` finds. Watermarks follow them, and records
@@ -134,7 +134,7 @@ class WatermarkStrategy:
 
     def with_idleness(self, idle_timeout: Duration) -> WatermarkStrategy:
         """The same strategy, which ignores partitions without records for this long."""
-        return replace(self.resolve(), idleness=_duration(idle_timeout, "with_idleness"))
+        return replace(self.resolve(), idleness=_expect_duration(idle_timeout, "with_idleness"))
 
     def with_watermark_alignment(
         self, watermark_group: str, max_allowed_watermark_drift: Duration, update_interval: Duration | None = None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from penstock.common import ExecutionConfig, SqlExpression, TypeInformation, Types, WatermarkStrategy
 from penstock.common.arguments import expect
 from penstock.common.arrow_functions import ArrowFunction
-from penstock.common.typeinfo import PickledBytesTypeInfo, RowTypeInfo, expect_type, of
+from penstock.common.typeinfo import PickledBytesTypeInfo, RowTypeInfo, expect_type, from_logical
 from penstock.common.watermark_strategy import expect_strategy
 from penstock.datastream import execution
 from penstock.datastream.collected import CloseableIterator
@@ -94,9 +94,9 @@ class DataStream:
         """The values for which ``func`` is true: a Python function, ``call_sql`` with a condition, or ``call_arrow``
         with a function of arrays."""
         if isinstance(func, SqlExpression):
-            from penstock.sql import condition
+            from penstock.sql import parse_condition
 
-            wanted = condition(func.text, self._columns)
+            wanted = parse_condition(func.text, self._columns)
             return self._then(SqlFilter(name="Filter", info=self.get_type(), inputs=(self._step,), condition=wanted))
         return self._call("filter", func, "filter", "Filter", self.get_type())
 
@@ -121,7 +121,7 @@ class DataStream:
         if info.single or not field_indexes or any(not 0 <= each < len(fields) for each in field_indexes):
             reason = f"{info} has no columns {', '.join(map(str, field_indexes)) or '(none are given)'}"
             raise SchemaError((Problem(reason, "project"),))
-        made = Types.ROW([of(fields[each].type) for each in field_indexes])
+        made = Types.ROW([from_logical(fields[each].type) for each in field_indexes])
         step = Step("map", _Picked(field_indexes), made, name="Projection")
         return self._then(FunctionStep(name="Projection", info=made, inputs=(self._step,), steps=(step,)))
 
@@ -333,16 +333,16 @@ class DataStream:
         return DataStream(self._environment, step)
 
     def _select(self, func: SqlExpression, output_type: TypeInformation | None) -> DataStream:
-        from penstock.sql import projection
+        from penstock.sql import parse_projection
 
         expect_type(output_type, "map")
-        items = projection(func.text, self._columns)
+        items = parse_projection(func.text, self._columns)
         schema = row_of(items)
         if output_type is not None and [f.type for f in output_type.row.fields] != [f.type for f in schema.fields]:
             reason = f"the SQL gives {schema}, not {output_type}"
             raise SchemaError((Problem(reason, hint="leave output_type out, or CAST in the SQL"),))
         single = self.get_type().single and len(schema.fields) == 1
-        made = output_type or (of(schema.fields[0].type) if single else RowTypeInfo(schema))
+        made = output_type or (from_logical(schema.fields[0].type) if single else RowTypeInfo(schema))
         return self._then(SqlMap(name="Map", info=made, inputs=(self._step,), items=items))
 
     def _call(self, kind: str, func: Any, method: str, name: str, output_type: TypeInformation | None) -> DataStream:

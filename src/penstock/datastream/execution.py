@@ -39,7 +39,7 @@ def run(job: Job) -> Any:
         return run_job(job)
     try:
         running = _engine(job)
-        client = JobClient._of(running)
+        client = JobClient._from_running(running)
         try:
             client.wait()
         finally:

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from penstock.common import TypeInformation
-from penstock.common.conversions import CAUGHT, describe_raised, numbered
+from penstock.common.conversions import CAUGHT, add_row_number, describe_raised
 from penstock.common.watermark_strategy import WatermarkGenerator, WatermarkOutput
 from penstock.datastream.function_steps import Step
 from penstock.datastream.functions import CoProcessFunction, ProcessFunction
@@ -87,7 +87,7 @@ class ValueBatch:
         try:
             out.extend(map(seen, self._values))
         except RecordError as error:
-            raise numbered(error, self.number(len(out))) from error
+            raise add_row_number(error, self.number(len(out))) from error
         self.put(self.info, out)
 
     def keep(self, kept: list[bool]) -> None:
@@ -125,7 +125,7 @@ class _Call:
         try:
             out.extend(map(self.function, rows.values()))
         except RecordError as error:
-            raise numbered(error, rows.number(len(out))) from error
+            raise add_row_number(error, rows.number(len(out))) from error
         except CAUGHT as error:
             raise failed(step, error, rows.number(len(out))) from error
 
@@ -199,7 +199,7 @@ class FlatMapCall(_Call):
                 out.extend(self.function(value) or ())
                 counts.append(len(out) - before)
         except RecordError as error:
-            raise numbered(error, rows.number(len(counts))) from error
+            raise add_row_number(error, rows.number(len(counts))) from error
         except CAUGHT as error:
             raise failed(step, error, rows.number(len(counts))) from error
         rows.spread(step.made, out, counts)
@@ -228,7 +228,7 @@ class ProcessCall(_Call):
                         outputs.append(0)
                 counts.append(len(out) - before)
         except RecordError as error:
-            raise numbered(error, rows.number(len(counts))) from error
+            raise add_row_number(error, rows.number(len(counts))) from error
         except CAUGHT as error:
             raise failed(step, error, rows.number(len(counts))) from error
         rows.spread(step.made, out, counts)

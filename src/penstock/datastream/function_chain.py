@@ -105,7 +105,7 @@ class FunctionChain:
         """The chain with another step at its end."""
         return replace(self, steps=(*self.steps, step))
 
-    def opened(self, task: Task) -> OpenChain:
+    def open(self, task: Task) -> OpenChain:
         """The chain for ``task``. Raises FunctionError when a function cannot be opened."""
         return OpenChain(self, task)
 
@@ -115,7 +115,7 @@ class FunctionChain:
         types += [arrow_type(TIMESTAMP_TYPE)] * (self.timed + self.watermarked)
         given = list(rows)
         columns = list(zip(*given, strict=True)) if given else [()] * len(types)
-        chain = self.opened(Task(0, 1))
+        chain = self.open(Task(0, 1))
         try:
             made, _ = chain([pa.array(column, kind) for column, kind in zip(columns, types, strict=True)])
         finally:

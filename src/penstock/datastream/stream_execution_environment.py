@@ -82,7 +82,7 @@ class StreamExecutionEnvironment:
         environment = StreamExecutionEnvironment.__new__(StreamExecutionEnvironment)
         environment._settings = settings = CallSettings()
         environment._checkpoints = CheckpointConfig._of(settings)
-        environment._config = ExecutionConfig._of(settings)
+        environment._config = ExecutionConfig._from_settings(settings)
         environment._backend = None
         environment._sinks = []
         environment._collections = 0
@@ -110,7 +110,7 @@ class StreamExecutionEnvironment:
         if problems:
             raise OptionsError(tuple(problems))
         settings = given.settings()
-        self._settings.say()
+        self._settings.give_warnings()
         if given.names_a_strategy and any(key.startswith(_RESTART) for key in keys):
             self._settings.restart = RestartStrategies._from_plan(settings.restart)
 
@@ -407,7 +407,7 @@ class StreamExecutionEnvironment:
     def _job_settings(self, sinks: Sequence[Sink]) -> Settings:
         """The settings of a job that writes ``sinks``. Without an interval it keeps a checkpoint only if it has to."""
         settings = self._settings.given.settings()
-        self._settings.say()
+        self._settings.give_warnings()
         exact = [sink.table for sink in sinks if sink.spec.capabilities.guarantee is Guarantee.EXACTLY_ONCE]
         kept = self._checkpoints.is_checkpointing_enabled()
         if exact and not kept and not self._checkpoints._off:
@@ -448,7 +448,9 @@ class StreamExecutionEnvironment:
     def execute_async(self, job_name: str = "Flink Streaming Job") -> JobClient:
         """Start the program and return a handle on it. Raises a PenstockError if it cannot be started. Flink's default
         name is replaced by the settings' name, or by this project's."""
-        return JobClient._of(execution.start(self._job(None if job_name == "Flink Streaming Job" else job_name)))
+        return JobClient._from_running(
+            execution.start(self._job(None if job_name == "Flink Streaming Job" else job_name))
+        )
 
     def close(self) -> None:
         """Nothing to do: jobs end by themselves, or by their handles."""

@@ -16,11 +16,11 @@ import pyarrow as pa
 from penstock.common import Row, TypeInformation
 from penstock.common.conversions import (
     Convert,
+    add_row_number,
+    convert_or_keep,
     from_user,
-    listed,
-    numbered,
-    or_none,
-    through,
+    list_values,
+    skip_none,
     to_column,
     to_user,
 )
@@ -41,16 +41,16 @@ def read(info: TypeInformation, columns: Sequence[pa.Array]) -> list[Any]:
     if isinstance(info, OwnReading):
         return info.read_columns(columns)
     if isinstance(info, PickledBytesTypeInfo):
-        return [None if each is None else pickle.loads(each) for each in listed(columns[0])]  # noqa: S301 - our own
+        return [None if each is None else pickle.loads(each) for each in list_values(columns[0])]  # noqa: S301 - our own
     if info.single:
         convert = to_user(info.logical)
-        found = listed(columns[0])
+        found = list_values(columns[0])
         return found if convert is None else [None if each is None else convert(each) for each in found]
     names = info.row.names
     converts = [to_user(field.type) for field in info.row.fields]
     lists = [
         found if convert is None else [None if each is None else convert(each) for each in found]
-        for found, convert in zip(map(listed, columns), converts, strict=True)
+        for found, convert in zip(map(list_values, columns), converts, strict=True)
     ]
     return [Row.named(names, values) for values in zip(*lists, strict=True)]
 
@@ -62,7 +62,7 @@ def write(info: TypeInformation, values: Sequence[Any]) -> list[pa.Array]:
         return [pa.array(_each(values, pickle.dumps), pa.binary())]
     if info.single:
         convert = from_user(info.logical)
-        found = values if convert is None else _each(values, or_none(convert))
+        found = values if convert is None else _each(values, skip_none(convert))
         return [to_column(found, info.logical, "")]
     rows = _each(values, _row_of(info))
     columns = list(zip(*rows, strict=True)) if rows else [()] * len(info.row.fields)
@@ -106,7 +106,7 @@ def _each(values: Sequence[Any], convert: Convert) -> list[Any]:
     try:
         out.extend(map(convert, values))
     except RecordError as error:
-        raise numbered(error, len(out)) from error
+        raise add_row_number(error, len(out)) from error
     except (TypeError, ValueError, AttributeError, pickle.PicklingError) as error:
         raise RecordError(f"the function returned a value that cannot be written: {error}", "", -1, len(out)) from error
     return out
@@ -117,7 +117,7 @@ def rows_of(info: TypeInformation, values: Iterable[Any]) -> list[Any]:
     if isinstance(info, PickledBytesTypeInfo):
         return [(pickle.dumps(each),) for each in values]
     if info.single:
-        convert = through(from_user(info.logical))
+        convert = convert_or_keep(from_user(info.logical))
         return [(convert(each),) for each in values]
     convert = _row_of(info)
     return [each if isinstance(each, Row) else convert(each) for each in values]
@@ -128,9 +128,9 @@ def read_rows(info: TypeInformation, rows: Iterable[Row]) -> list[Any]:
     if isinstance(info, PickledBytesTypeInfo):
         return [None if row[0] is None else pickle.loads(row[0]) for row in rows]  # noqa: S301 - our own
     if info.single:
-        convert = through(to_user(info.logical))
+        convert = convert_or_keep(to_user(info.logical))
         return [convert(row[0]) for row in rows]
-    converts = [through(to_user(field.type)) for field in info.row.fields]
+    converts = [convert_or_keep(to_user(field.type)) for field in info.row.fields]
     names = info.row.names
     return [
         Row.named(names, [convert(each) for convert, each in zip(converts, row, strict=True)], row.get_row_kind())

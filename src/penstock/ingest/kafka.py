@@ -17,7 +17,7 @@ from penstock.ingest.table_ids import find_topic
 from penstock.options import LIST, OptionSet, Origin
 from penstock.plan.expressions import ColumnRef, Expression, rewrite
 from penstock.spi import Column, ColumnKind, Surface, TableDefinition, TableFormat, WithMetadata, connectors, formats
-from penstock.sql import ComputedColumn, TableSchema, tables
+from penstock.sql import ComputedColumn, TableSchema, parse_tables
 from penstock.types import STRING
 
 #: The format of values in YAML, unless one is named.
@@ -48,19 +48,19 @@ _SINK_LATER = {
 
 
 def source_table(source: SourceDef, warn: Callable[[str], None]) -> tuple[TableDefinition, str]:
-    """The table that ``source`` reads, and the name that it is declared under. ``warn`` gets what is not done as
-    written. Raises a DefinitionError with every problem found."""
+    """The table that ``source`` reads, and the name that it is declared under. ``warn`` is called for what is not done
+    as written. Raises a DefinitionError with every problem found."""
     given, origin = dict(source.options), source.origin
     options = KafkaIngestSourceOptions.from_text(given, origin)
     _check_supported(options, given, origin)
-    schema = _schema(options.ddls or "", origin)
-    rest = {"connector": "kafka", "value.format": DEFAULT_FORMAT, **_without_keys(given, KafkaIngestSourceOptions)}
+    schema = _read_schema(options.ddls or "", origin)
+    rest = {"connector": "kafka", "value.format": DEFAULT_FORMAT, **_remove_keys(given, KafkaIngestSourceOptions)}
     schema, prefix_options = _prefix_columns(schema, rest, origin)
     _leave_out_errors(rest)
     _warn_of_prefetch(given, origin, warn)
     declared = ".".join(schema.id)
-    schema = _named_by_topic(schema, rest, origin, warn)
-    columns = schema.columns + _metadata_columns(options.metadata, origin)
+    schema = _name_by_topic(schema, rest, origin, warn)
+    columns = schema.columns + _make_metadata_columns(options.metadata, origin)
     _check_columns(columns, origin)
     name = ".".join(schema.id)
     return TableDefinition(name, columns, rest | prefix_options, origin, Surface.YAML, schema.primary_key), declared
@@ -68,7 +68,7 @@ def source_table(source: SourceDef, warn: Callable[[str], None]) -> tuple[TableD
 
 def _check_supported(options: KafkaIngestSourceOptions, given: Mapping[str, str], origin: Origin) -> None:
     one_topic = ("several topics are not supported yet", "write one pipeline for each topic, with 'topic'")
-    refused = _changed_options(options, _SOURCE_LATER)
+    refused = _find_changed_options(options, _SOURCE_LATER)
     if options.strategy is not InferenceStrategy.STATIC:
         key = "schema.inference.strategy"
         refused[key] = ("changes of a schema are not followed yet", f"write '{key}: static'")
@@ -85,7 +85,7 @@ def _check_supported(options: KafkaIngestSourceOptions, given: Mapping[str, str]
     _refuse(refused, origin)
 
 
-def _changed_options(options: OptionSet, later: Mapping[str, tuple[str, str]]) -> dict[str, tuple[str, str]]:
+def _find_changed_options(options: OptionSet, later: Mapping[str, tuple[str, str]]) -> dict[str, tuple[str, str]]:
     """The entries of ``later`` whose options do not have their defaults."""
     return {key: later[key] for key in options.to_text() if key in later}
 
@@ -98,10 +98,10 @@ def _refuse(refused: Mapping[str, tuple[str, str]], origin: Origin) -> None:
         raise UnsupportedError(tuple(Problem(why, key, places[key], hint) for key, (why, hint) in refused.items()))
 
 
-def _schema(text: str, origin: Origin) -> TableSchema:
+def _read_schema(text: str, origin: Origin) -> TableSchema:
     place = origin.locate(_DDLS)
     try:
-        found = tables(text, origin=place)
+        found = parse_tables(text, origin=place)
     except DefinitionError as error:
         raise type(error)(tuple(replace(each, key=_DDLS) for each in error.problems)) from None
     if len(found) > 1:
@@ -130,10 +130,10 @@ def _warn_of_prefetch(given: Mapping[str, str], origin: Origin, warn: Callable[[
         )
 
 
-def _named_by_topic(
+def _name_by_topic(
     schema: TableSchema, given: Mapping[str, str], origin: Origin, warn: Callable[[str], None]
 ) -> TableSchema:
-    """``schema`` under the name of the topic, where messages do not name their table; a database may be before it."""
+    """``schema`` under the name of the topic, where messages do not name their table; a database may precede it."""
     identifier, topic = given["value.format"].strip().lower(), given.get("topic", "").strip()
     if not topic or identifier not in formats.names() or isinstance(formats.get(identifier), TableFormat):
         return schema
@@ -151,7 +151,7 @@ def _prefix_columns(
     schema: TableSchema, given: Mapping[str, str], origin: Origin
 ) -> tuple[TableSchema, dict[str, str]]:
     """``schema`` with the prefixes of keys and values before the names of columns that lack them, and the options for
-    them. The columns in 'key.fields' are those of the key; they may be named without their prefix."""
+    them. 'key.fields' names the columns of the key, which may be named without their prefix."""
     key_prefix, value_prefix = given.get("key.fields-prefix", ""), given.get("value.fields-prefix", "")
     if not key_prefix and not value_prefix:
         return schema, {}
@@ -181,7 +181,7 @@ def _prefix_columns(
     return TableSchema(schema.id, columns, key), options
 
 
-def _metadata_columns(text: str, origin: Origin) -> tuple[Column, ...]:
+def _make_metadata_columns(text: str, origin: Origin) -> tuple[Column, ...]:
     kafka = connectors.get("kafka")
     known = kafka.metadata if isinstance(kafka, WithMetadata) else {}
     names = [name.strip() for name in text.split(",") if name.strip()]
@@ -216,8 +216,8 @@ def sink_table(sink: SinkDef, table: TableDefinition) -> TableDefinition:
     """``table`` with the options of the ``kafka`` connector. Raises OptionsError or UnsupportedError."""
     given = dict(sink.options)
     options = KafkaIngestSinkOptions.from_text(given, sink.origin)
-    _refuse(_changed_options(options, _SINK_LATER), sink.origin)
-    rest = {"connector": "kafka", "value.format": DEFAULT_FORMAT, **_without_keys(given, KafkaIngestSinkOptions)}
+    _refuse(_find_changed_options(options, _SINK_LATER), sink.origin)
+    rest = {"connector": "kafka", "value.format": DEFAULT_FORMAT, **_remove_keys(given, KafkaIngestSinkOptions)}
     if "topic" not in rest and "topic-pattern" not in rest:
         try:
             rest["topic"] = find_topic(options.mapping, table.name) or table.name
@@ -244,5 +244,5 @@ def sink_table(sink: SinkDef, table: TableDefinition) -> TableDefinition:
     return replace(table, options=rest)
 
 
-def _without_keys(given: Mapping[str, str], cls: type[OptionSet]) -> dict[str, str]:
+def _remove_keys(given: Mapping[str, str], cls: type[OptionSet]) -> dict[str, str]:
     return {key: given[key] for key in given if key not in set(cls.keys())}

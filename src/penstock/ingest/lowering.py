@@ -1,4 +1,4 @@
-"""From the definition of a pipeline to a plan, which equals that of the same job in SQL or Python."""
+"""From the definition of a pipeline to a plan, which equals the plan of the same job in SQL or Python."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from penstock.spi import (
     Surface,
     TableDefinition,
     connectors,
+    explain_unknown_connector,
     scan_spec,
     sink_spec,
-    unknown_connector,
 )
-from penstock.sql import NamedFunctions, condition, function_of_code, locate_problem, projection, read_table
+from penstock.sql import NamedFunctions, function_of_code, locate_problem, parse_condition, parse_projection, read_table
 from penstock.types import BIGINT
 
 _T = TypeVar("_T")
 
 
 def lower(defn: PipelineDef, default_name: str = "pipeline", warn: Callable[[str], None] = lambda _: None) -> Job:
-    """The plan of ``defn``; ``default_name`` is the job's name if the pipeline has none. ``warn`` gets what has no
-    effect, or not the apparent one.
+    """The plan of ``defn``; ``default_name`` is the job's name if the pipeline has none. ``warn`` is called for what
+    has no effect, or another effect than it seems.
 
     Raises PipelineError with every problem found, or UnsupportedError if all of them are features that penstock lacks.
     """
@@ -67,11 +67,11 @@ class _Lowering:
 
     def job(self, default_name: str) -> Job:
         options = self.defn.pipeline
-        self._functions = self._named_functions()
-        stream = self._source()
+        self._functions = self._define_functions()
+        stream = self._make_source()
         broken = len(self._functions.functions) < len(self.defn.functions)  # no further problems of their calls
         stream = self._transform(stream) if stream and not broken else stream
-        sinks = self._sinks(stream) if stream else ()
+        sinks = self._make_sinks(stream) if stream else ()
         if stream is None:
             self._check_sink()
         if self.problems or self.unsupported:
@@ -92,13 +92,13 @@ class _Lowering:
     def _check_connector(self, side: ConnectorDef) -> bool:
         if side.type in connectors.names():
             return True
-        reason, hint = unknown_connector(side.type, connectors.names())
+        reason, hint = explain_unknown_connector(side.type, connectors.names())
         self.problems.append(Problem(reason, "type", side.origin.locate("type"), hint))
         return False
 
     # --- source ----------------------------------------------------------------------------------------------
 
-    def _source(self) -> _Stream | None:
+    def _make_source(self) -> _Stream | None:
         source = self.defn.source
         if not self._check_connector(source):
             return None
@@ -115,7 +115,7 @@ class _Lowering:
         node = read_table(table, source.type, cast("ScanSpec", spec))
         return _Stream(node, table.name, table.primary_key, declared)
 
-    def _named_functions(self) -> NamedFunctions:
+    def _define_functions(self) -> NamedFunctions:
         """The functions that the pipeline defines."""
         found: dict[str, Function] = {}
         for each in self.defn.functions:
@@ -137,7 +137,7 @@ class _Lowering:
         """The stream after the first rule that matches it."""
         self._warn_of_others("transform", self.defn.transforms, stream)
         for rule in self.defn.transforms:
-            if self._match(rule.source_table, stream, rule.origin) is None:
+            if self._match_id(rule.source_table, stream, rule.origin) is None:
                 continue
             node = self._attempt(self.defn.source, partial(self._filter_and_project, stream.node, rule))
             return self._set_keys(stream, node, rule) if node is not None else None
@@ -147,16 +147,16 @@ class _Lowering:
         """Filter and projection. As in Flink CDC, the filter may use columns of the source and computed ones."""
         items = columns = items_of(node.schema)
         if rule.projection:
-            items = projection(
-                rule.projection, node.schema, origin=_place(rule, "projection"), user_functions=self._functions
+            items = parse_projection(
+                rule.projection, node.schema, origin=_find_place(rule, "projection"), user_functions=self._functions
             )
         if not rule.filter:
             return project(node, items)
         computed = tuple(each for each in items if node.schema.field(each.name) is None)
-        wanted = condition(
+        wanted = parse_condition(
             rule.filter,
             row_of((*columns, *computed)),
-            origin=_place(rule, "filter"),
+            origin=_find_place(rule, "filter"),
             user_functions=self._functions,
         )
         names = columns_of(wanted)
@@ -178,13 +178,13 @@ class _Lowering:
 
     # --- sinks -----------------------------------------------------------------------------------------------
 
-    def _sinks(self, stream: _Stream) -> tuple[Sink, ...]:
+    def _make_sinks(self, stream: _Stream) -> tuple[Sink, ...]:
         """One sink for each route that matches; without one, the table keeps its own id."""
         sink = self.defn.sink
         if not self._check_connector(sink):
             return ()
         names = list(dict.fromkeys(self._route_stream(stream))) or [stream.id]
-        made = (self._attempt(sink, partial(self._sink, name, stream)) for name in names)
+        made = (self._attempt(sink, partial(self._make_sink, name, stream)) for name in names)
         return tuple(each for each in made if each is not None)
 
     def _check_sink(self) -> None:
@@ -202,7 +202,7 @@ class _Lowering:
         self._attempt(sink, spec)
         self.problems[before:] = [each for each in self.problems[before:] if each.key not in _OF_COLUMNS]
 
-    def _sink(self, name: str, stream: _Stream) -> Sink:
+    def _make_sink(self, name: str, stream: _Stream) -> Sink:
         sink = self.defn.sink
         columns = tuple(
             Column(each.name, each.type.with_nullability(False) if each.name in stream.primary_key else each.type)
@@ -230,9 +230,9 @@ class _Lowering:
     def _route_stream(self, stream: _Stream) -> Iterator[str]:
         self._warn_of_others("route", self.defn.routes, stream)
         for route in self.defn.routes:
-            match = self._match(route.source_table, stream, route.origin)
+            match = self._match_id(route.source_table, stream, route.origin)
             if match is not None:
-                yield _sink_id(route, match, stream.id)
+                yield _make_sink_id(route, match, stream.id)
                 if self.defn.pipeline.route_mode is RouteMode.FIRST_MATCH:
                     return
 
@@ -252,7 +252,7 @@ class _Lowering:
                     "for any character, and case counts)"
                 )
 
-    def _match(self, pattern: str, stream: _Stream, origin: Origin) -> re.Match[str] | None:
+    def _match_id(self, pattern: str, stream: _Stream, origin: Origin) -> re.Match[str] | None:
         try:
             return match_table_id(pattern, stream.id) or match_table_id(pattern, stream.declared)
         except re.error as error:
@@ -266,7 +266,7 @@ def _locate_problem(problem: Problem, side: ConnectorDef) -> Problem:
     return locate_problem(problem, side.origin, {key: (values[key], f"'{text}'") for key, text in side.written})
 
 
-def _sink_id(route: RouteDef, match: re.Match[str], name: str) -> str:
+def _make_sink_id(route: RouteDef, match: re.Match[str], name: str) -> str:
     """The id of the sink's table, in which the source table's name replaces the symbol, and groups of the pattern
     replace ``$1`` and so on."""
     if route.replace_symbol:
@@ -279,6 +279,6 @@ def _sink_id(route: RouteDef, match: re.Match[str], name: str) -> str:
     return re.sub(r"\$(\d+)", group, route.sink_table)
 
 
-def _place(rule: TransformDef, key: str) -> str:
+def _find_place(rule: TransformDef, key: str) -> str:
     """The place of an expression in the file, from which its own line and column are counted."""
     return f"{rule.origin.locate(key)}, {key}"

@@ -71,9 +71,9 @@ def parse_pipeline(text: str, *, file: str = "", variables: Mapping[str, str] | 
     Raises PipelineError with every problem, each with file, line and column.
     """
     tree = Tree(text, file, variables or {})
-    top = _top(tree)
-    source = _texts(tree, top["source"].value, "source") if "source" in top else {}
-    sink = _texts(tree, top["sink"].value, "sink") if "sink" in top else {}
+    top = _read_top(tree)
+    source = _read_texts(tree, top["source"].value, "source") if "source" in top else {}
+    sink = _read_texts(tree, top["sink"].value, "sink") if "sink" in top else {}
     for key, side in (("source", source), ("sink", sink)):
         if key not in top:
             tree.problem(tree.root, "is required", key, f"write '{key}:' and 'type: kafka' below it")
@@ -82,18 +82,18 @@ def parse_pipeline(text: str, *, file: str = "", variables: Mapping[str, str] | 
     if _MAPPING in source:
         tree.warn(source[_MAPPING][1].at, f"'{_MAPPING}' belongs to the sink and is read there")
         sink.setdefault(_MAPPING, source.pop(_MAPPING))
-    routes = [RouteDef(**route) for route in _items(tree, top, "route", RouteDef, ("source-table", "sink-table"))]
+    routes = [RouteDef(**route) for route in _read_items(tree, top, "route", RouteDef, ("source-table", "sink-table"))]
     transforms = [
-        TransformDef(**_transform(**transform))
-        for transform in _items(tree, top, "transform", TransformDef, ("source-table",), _TRANSFORM_LATER)
+        TransformDef(**_make_transform(**transform))
+        for transform in _read_items(tree, top, "transform", TransformDef, ("source-table",), _TRANSFORM_LATER)
     ]
-    functions = tuple(_functions(tree, top["pipeline"])) if "pipeline" in top else ()
-    options = _pipeline(tree, top["pipeline"]) if "pipeline" in top else PipelineOptions()
+    functions = tuple(_read_functions(tree, top["pipeline"])) if "pipeline" in top else ()
+    options = _read_pipeline(tree, top["pipeline"]) if "pipeline" in top else PipelineOptions()
     if tree.problems:
         raise PipelineError(tuple(tree.problems))
     return PipelineDef(
-        SourceDef(*_side(tree, source, top["source"])),
-        SinkDef(*_side(tree, sink, top["sink"])),
+        SourceDef(*_read_side(tree, source, top["source"])),
+        SinkDef(*_read_side(tree, sink, top["sink"])),
         tuple(routes),
         tuple(transforms),
         options,
@@ -102,7 +102,7 @@ def parse_pipeline(text: str, *, file: str = "", variables: Mapping[str, str] | 
     )
 
 
-def _top(tree: Tree) -> dict[str, Entry]:
+def _read_top(tree: Tree) -> dict[str, Entry]:
     """The top-level entries, with a warning for those that are below the source or the sink by mistake."""
     found = tree.entries(tree.root, "pipeline")
     for key, entry in list(found.items()):
@@ -118,7 +118,7 @@ def _top(tree: Tree) -> dict[str, Entry]:
     return found
 
 
-def _texts(
+def _read_texts(
     tree: Tree,
     node: Node,
     part: str,
@@ -135,13 +135,13 @@ def _texts(
         elif key in later:
             tree.problem(entry.at, "is not supported yet", key, later[key])
         elif known and key not in known and not also(key):
-            tree.problem(entry.at, "unknown key", key, _nearest(key, known))
+            tree.problem(entry.at, "unknown key", key, _suggest_keys(key, known))
         elif (text := tree.text(entry)) is not None:
             found[key] = (text, entry)
     return found
 
 
-def _nearest(key: str, known: tuple[str, ...]) -> str:
+def _suggest_keys(key: str, known: tuple[str, ...]) -> str:
     """A hint with the known keys, or the few that are most like ``key`` where there are many."""
     if hint := nearest(key, known):
         return hint
@@ -151,19 +151,19 @@ def _nearest(key: str, known: tuple[str, ...]) -> str:
     return f"the nearest known keys are {', '.join(like)}" if like else "docs/reference/pipeline.md has the known ones"
 
 
-def _side(tree: Tree, texts: _Texts, top: Entry) -> tuple[str, str, _Pairs, Origin, _Pairs]:
+def _read_side(tree: Tree, texts: _Texts, top: Entry) -> tuple[str, str, _Pairs, Origin, _Pairs]:
     """The fields of a ConnectorDef."""
     given = {key: text for key, (text, _) in texts.items()}
     connector, name = given.pop("type").strip().lower(), given.pop("name", "")
     written = ((key, str(entry.value.value)) for key, (text, entry) in texts.items() if entry.value.value != text)
-    return connector, name, tuple(sorted(given.items())), _origin(tree, top.at, texts), tuple(written)
+    return connector, name, tuple(sorted(given.items())), _make_origin(tree, top.at, texts), tuple(written)
 
 
-def _origin(tree: Tree, node: Node, texts: _Texts) -> Origin:
+def _make_origin(tree: Tree, node: Node, texts: _Texts) -> Origin:
     return Origin(tree.file, {"": tree.spot(node), **{key: tree.spot(entry.at) for key, (_, entry) in texts.items()}})
 
 
-def _items(
+def _read_items(
     tree: Tree,
     top: Mapping[str, Entry],
     part: str,
@@ -174,22 +174,22 @@ def _items(
     """The fields of ``cls`` for each item of the list ``part``. Adds a problem for an item that lacks a key."""
     known = tuple(each.name.replace("_", "-") for each in fields(cls) if each.name != "origin")
     for node in tree.items(top[part].value, part) if part in top else ():
-        texts = _texts(tree, node, part, known, later)
+        texts = _read_texts(tree, node, part, known, later)
         missing = [key for key in required if key not in texts or not texts[key][0]]
         for key in missing:
             tree.problem(node, f"is required in a {part}", key)
         if not missing:
             given = {key.replace("-", "_"): text for key, (text, _) in texts.items()}
-            yield {**given, "origin": _origin(tree, node, texts)}
+            yield {**given, "origin": _make_origin(tree, node, texts)}
 
 
-def _transform(*, primary_keys: str = "", projection: str = "", **others: Any) -> dict[str, Any]:
+def _make_transform(*, primary_keys: str = "", projection: str = "", **others: Any) -> dict[str, Any]:
     """The fields of a TransformDef. A star may be written with a backslash, as in Flink CDC."""
     keys = tuple(key.strip() for key in primary_keys.split(",") if key.strip())
     return {**others, "primary_keys": keys, "projection": projection.replace("\\*", "*")}
 
 
-def _functions(tree: Tree, top: Entry) -> Iterator[FunctionDef]:
+def _read_functions(tree: Tree, top: Entry) -> Iterator[FunctionDef]:
     """The functions of a pipeline, whose list is taken out of its other entries."""
     if not isinstance(top.value, MappingNode):
         return
@@ -199,14 +199,14 @@ def _functions(tree: Tree, top: Entry) -> Iterator[FunctionDef]:
             lists = {_FUNCTIONS: Entry(_FUNCTIONS, at, value)}
             yield from (
                 FunctionDef(**each)
-                for each in _items(tree, lists, _FUNCTIONS, FunctionDef, ("name", "python-code"), _FUNCTION_LATER)
+                for each in _read_items(tree, lists, _FUNCTIONS, FunctionDef, ("name", "python-code"), _FUNCTION_LATER)
             )
 
 
-def _pipeline(tree: Tree, top: Entry) -> PipelineOptions:
+def _read_pipeline(tree: Tree, top: Entry) -> PipelineOptions:
     known = (*PipelineOptions.keys(), *_SETTINGS, *KEYS, *WITHOUT_EFFECT)
-    texts = _texts(tree, top.value, "pipeline", known, _PIPELINE_LATER, is_known)
-    origin = _origin(tree, top.at, texts)
+    texts = _read_texts(tree, top.value, "pipeline", known, _PIPELINE_LATER, is_known)
+    origin = _make_origin(tree, top.at, texts)
     own_keys, found, given = PipelineOptions.keys(), PipelineOptions(), GivenSettings()
     try:
         own = {key: text for key, (text, _) in texts.items() if key in own_keys}

@@ -46,7 +46,7 @@ class Tree:
             try:
                 found = self._parse_yaml(mended)
             except yaml.YAMLError:
-                raise PipelineError((self._syntax(error),)) from None
+                raise PipelineError((self._syntax_problem(error),)) from None
             for match in _INDENTED.finditer(text):
                 line = text.count("\n", 0, match.start()) + 1
                 place = self._name_place(f"line {line}, column 2")
@@ -63,7 +63,7 @@ class Tree:
         found: Node | None = yaml.compose(text, Loader=yaml.SafeLoader)
         return found
 
-    def _syntax(self, error: yaml.YAMLError) -> Problem:
+    def _syntax_problem(self, error: yaml.YAMLError) -> Problem:
         place, reason = "", str(error)
         if isinstance(error, yaml.MarkedYAMLError) and (mark := error.problem_mark) is not None:
             place, reason = f"line {mark.line + 1}, column {mark.column + 1}", error.problem or reason

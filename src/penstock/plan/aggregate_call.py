@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 
 from penstock.plan.expressions import Literal, Place
 from penstock.plan.flink_sql import flink_sql
-from penstock.types import STRING, DataType, quoted_name
+from penstock.types import STRING, DataType, quote_name
 
 
 @dataclass(frozen=True)
 class AggregateCall:
     """One aggregate of a group: ``function`` (``COUNT``, ``SUM``, ``AVG``, ``MIN``, ``MAX``, ``FIRST_VALUE``,
     ``LAST_VALUE``, ``LISTAGG``, ``ARRAY_AGG``, ``COLLECT``, ``SINGLE_VALUE``) of the input's column ``argument`` (None:
-    of the rows), as the column ``name`` of ``type``. With ``distinct`` equal values count once; rows in which the
+    the rows), as the column ``name`` of ``type``. With ``distinct`` equal values count once; rows in which the
     BOOLEAN column ``filter`` is not true do not count, and values that are null count with ``nulls`` only. LISTAGG puts
     the ``separator`` between the values. ``place`` is that of the text, for errors."""
 
@@ -46,16 +46,17 @@ class AggregateCall:
 
     def describe(self) -> str:
         """The column and its call, as EXPLAIN shows them."""
-        argument = "*" if self.argument is None else quoted_name(self.argument)
-        condition = "" if self.filter is None else f" FILTER (WHERE {quoted_name(self.filter)})"
-        return f"{quoted_name(self.name)} = {self.function}({self._distinct}{argument}{self.more_arguments}){condition}"
+        argument = "*" if self.argument is None else quote_name(self.argument)
+        condition = "" if self.filter is None else f" FILTER (WHERE {quote_name(self.filter)})"
+        call = f"{self.function}({self._distinct_prefix}{argument}{self.more_arguments})"
+        return f"{quote_name(self.name)} = {call}{condition}"
 
     def flink_text(self) -> str:
         """The call and its column, as Flink's plans have them."""
         condition = f" FILTER {self.filter}" if self.filter else ""
         argument = f"{self.argument or '*'}{self.more_arguments}"
-        return f"{self.function}({self._distinct}{argument}){condition} AS {self.name}"
+        return f"{self.function}({self._distinct_prefix}{argument}){condition} AS {self.name}"
 
     @property
-    def _distinct(self) -> str:
+    def _distinct_prefix(self) -> str:
         return "DISTINCT " if self.distinct else ""

@@ -23,12 +23,12 @@ def arrange_keys(sinks: tuple[Sink, ...], stored: Mapping[str, StepIdentity]) ->
         known = stored.get(node.uid) if isinstance(node, Stateful) else None
         if known is None or not isinstance(node, Stateful):
             return node
-        return node.arrange_keys(lambda below, keys, side: _order(below, keys, known, side, lineage))
+        return node.arrange_keys(lambda below, keys, side: _find_order(below, keys, known, side, lineage))
 
     return rewrite(sinks, change)
 
 
-def _order(below: Node, keys: Sequence[str], known: StepIdentity, side: str, lineage: Lineage) -> tuple[int, ...]:
+def _find_order(below: Node, keys: Sequence[str], known: StepIdentity, side: str, lineage: Lineage) -> tuple[int, ...]:
     """The places of the keys in the order of the state; unchanged, if the keys differ."""
     own = [meaning(lineage.column(below, each)) for each in keys]
     stored = [each.meaning for each in known.keys.get(side, ())]

@@ -22,9 +22,9 @@ def check_changes(job: Job) -> None:
     """Raises SchemaError for each sink that does not take the row kinds that it is given, as Flink's planner does."""
     problems = []
     for sink in job.sinks:
-        taken = _taken(sink)
+        taken = _find_accepted_kinds(sink)
         if not traits(sink).kinds <= taken:
-            reason = f"takes insertions only, and {_changing(sink, taken)}"
+            reason = f"takes insertions only, and {_describe_changes(sink, taken)}"
             hint = "write it in a format for changes such as 'debezium-json', or to an 'upsert-kafka' table"
             hint = sink.spec.capabilities.remedy or hint
             problems.append(Problem(reason, where=sink.place, hint=hint))
@@ -46,18 +46,18 @@ def check_names(job: Job) -> None:
 
 
 def check_modes(sinks: Sequence[Sink]) -> None:
-    """Raises SchemaError for each table whose changes do not say what its rows are, as Flink's planner does: those that
-    give one of the two rows of an update, unless they replace the row of a key."""
+    """Raises SchemaError for each table whose changes do not determine its rows, as Flink's planner does: tables that
+    give one of the two rows of an update, unless that row replaces the row of its key."""
     problems = []
     for scan in scans(*sinks):
         can = scan.spec.capabilities
         before, after = RowKind.UPDATE_BEFORE in can.kinds, RowKind.UPDATE_AFTER in can.kinds
         if after and not before and not can.upsert_keys:
-            reason = "gives the row after an update without the one before, which takes a PRIMARY KEY"
+            reason = "gives the row after an update without the row before it, which needs a PRIMARY KEY"
             problems.append(Problem(reason, where=f"table '{scan.table}'", hint="declare one, or give both rows"))
         elif before and not after:
-            reason = "gives the row before an update without the one after"
-            hint = "give both rows; a row that goes is a deletion"
+            reason = "gives the row before an update without the row after it"
+            hint = "give both rows; a removed row is a deletion"
             problems.append(Problem(reason, where=f"table '{scan.table}'", hint=hint))
     if problems:
         raise SchemaError(tuple(problems))
@@ -93,13 +93,13 @@ def check_batch(job: Job) -> None:
         raise UnsupportedError(tuple(problems))
 
 
-def _taken(sink: Sink) -> frozenset[RowKind]:
+def _find_accepted_kinds(sink: Sink) -> frozenset[RowKind]:
     """The kinds that a sink takes. One that keeps a row for each key has no use for the row before an update."""
     can = sink.spec.capabilities
     return can.kinds | ({RowKind.UPDATE_BEFORE} if can.upsert_keys else frozenset())
 
 
-def _changing(sink: Sink, taken: frozenset[RowKind]) -> str:
+def _describe_changes(sink: Sink, taken: frozenset[RowKind]) -> str:
     """The origin of the changes that a sink does not take: the lowest such table, or step with state."""
     found: list[str] = []
 
@@ -123,7 +123,9 @@ def check_overwrites(job: Job) -> None:
     problems = []
     for sink in job.sinks:
         folder = sink.spec.capabilities.overwrites
-        read = [scan for scan in scans(*job.sinks) if _within(scan.spec.capabilities.folder, folder)] if folder else []
+        read = (
+            [scan for scan in scans(*job.sinks) if _is_within(scan.spec.capabilities.folder, folder)] if folder else []
+        )
         for scan in read:
             reason = f"INSERT OVERWRITE of files that the same job reads as table '{scan.table}' is not supported"
             problems.append(Problem(reason, where=f"table '{sink.table}'", hint="write to another folder"))
@@ -131,7 +133,7 @@ def check_overwrites(job: Job) -> None:
         raise UnsupportedError(tuple(problems))
 
 
-def _within(one: str, other: str) -> bool:
+def _is_within(one: str, other: str) -> bool:
     """Whether one of two folders is in the other, or the same."""
     first, second = (f"{each.rstrip('/')}/" for each in (one, other))
     return bool(one) and (first.startswith(second) or second.startswith(first))
@@ -143,7 +145,7 @@ def check_conflicts(sinks: Sequence[Sink], settings: Settings) -> None:
     problems = []
     for sink in sinks if settings.require_on_conflict else ():
         key = set(sink.spec.capabilities.upsert_keys)
-        if key and not sink.deduplicates and not any(set(each) <= key for each in traits(sink).upsert_keys):
+        if key and not sink.on_conflict_deduplicate and not any(set(each) <= key for each in traits(sink).upsert_keys):
             reason = "the query has an upsert key that differs from the primary key of the sink table"
             hint = "write ON CONFLICT DO DEDUPLICATE, and the last row of each key stays"
             problems.append(Problem(reason, where=sink.place, hint=hint))
@@ -172,10 +174,10 @@ def check_determinism(job: Job) -> None:
         if inputs and inputs[0][0].changing:
             volatile += [each for each in node.expressions if not is_deterministic(each)]
             condition = node.kept_if if isinstance(node, Calculation) else None
-            if condition is not None and (call := _watermark_in(condition)) is not None:
+            if condition is not None and (call := _find_watermark_call(condition)) is not None:
                 reason = "CURRENT_WATERMARK in a condition on rows that are updated or deleted is not supported"
                 where = str(call.place) if call.place else ""
-                hint = "a row may pass it, and its retraction not: select it, or filter rows that are only added"
+                hint = "a row may pass it while its retraction does not: select it, or filter rows that are only added"
                 problems[Problem(reason, where=where, hint=hint)] = None
         return own, tuple(volatile)
 
@@ -184,14 +186,14 @@ def check_determinism(job: Job) -> None:
         raise UnsupportedError(tuple(problems))
 
 
-def _watermark_in(condition: Expression) -> Expression | None:
+def _find_watermark_call(condition: Expression) -> Expression | None:
     """The first call of CURRENT_WATERMARK."""
     calls = (each for each in walk(condition) if isinstance(each, Call) and each.function == "CURRENT_WATERMARK")
     return next(calls, None)
 
 
 def check_reads(job: Job) -> None:
-    """Raises UnsupportedError for nondeterministic columns that are read above steps that read their rows twice."""
+    """Raises UnsupportedError for nondeterministic columns that are read above steps which read their rows twice."""
     problems: dict[Problem, None] = {}
 
     def visit(node: Node, _: tuple[None, ...]) -> None:
@@ -245,7 +247,7 @@ def check_identities(jobs: Sequence[Job]) -> None:
     for job in jobs:
         where = f"job '{job.name}'"
         if job.name in names:
-            reason = "another job has this name too; they would share a checkpoint and a transactional id"
+            reason = "another job has the same name; they would share a checkpoint and a transactional id"
             problems.append(Problem(reason, where=where, hint="give each job its own name"))
             continue
         names.add(job.name)
@@ -253,7 +255,7 @@ def check_identities(jobs: Sequence[Job]) -> None:
         for transactional_id in [f"{prefix}-{job.name}" for prefix in prefixes if prefix]:
             owner = owners.setdefault(transactional_id, job.name)
             if owner != job.name:
-                reason = f"its transactional id '{transactional_id}' is that of job '{owner}' too"
+                reason = f"its transactional id '{transactional_id}' is also that of job '{owner}'"
                 hint = "change the name of one of them, or, before its first start, its 'sink.transactional-id-prefix'"
                 problems.append(Problem(reason, where=where, hint=hint))
     if problems:

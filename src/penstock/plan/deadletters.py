@@ -11,8 +11,8 @@ from penstock.plan.walk import base
 def with_dead_letters(job: Job) -> Job:
     """The job with a sink for the dead letters of each scan that keeps them (rule "dead letters join the transaction").
 
-    The sink takes them from the same frame as the rows of one of the job's sinks, so that the scan is read once; from
-    the scan itself where there are steps with state, or several ways, in between.
+    The sink takes them from the same frame as the rows of one of the job's sinks, so that the scan is read once, or
+    from the scan itself where steps with state, or several paths, are in between.
     """
     specs = [sink.spec for sink in job.sinks]
     bases: dict[Scan, Node] = {}
@@ -28,7 +28,7 @@ def with_dead_letters(job: Job) -> Job:
 
 
 def _is_direct(node: Node) -> bool:
-    """Whether one way without state leads to ``node`` from its only scan."""
+    """Whether a single path without state leads to ``node`` from its only scan."""
     while len(node.inputs) == 1 and not isinstance(node, Stateful):
         (node,) = node.inputs
     return isinstance(node, Scan)

@@ -20,8 +20,8 @@ _DECIDED = "__decided_"
 def decide_values(sinks: tuple[Sink, ...]) -> tuple[Sink, ...]:
     """The sinks, with a step that keeps the random values of rows that are updated or deleted, where a step with state
     or a sink has to find the row that is retracted, or a condition has to decide for both alike. Idempotent. Raises
-    UnsupportedError for rows without a key, by which they are found."""
-    needed = _needed(sinks)
+    UnsupportedError for rows without a key, since rows are found by their key."""
+    needed = _find_needed(sinks)
     problems: dict[Problem, None] = {}
 
     def visit(node: Node, inputs: tuple[Node, ...]) -> Node:
@@ -30,8 +30,8 @@ def decide_values(sinks: tuple[Sink, ...]) -> tuple[Sink, ...]:
             return made
         keys = traits(made.input).upsert_keys
         if keys:
-            return _above_decided(made, keys[0])
-        for each in _calls(made):
+            return _place_above_decided(made, keys[0])
+        for each in _find_random_calls(made):
             where = str(each.place) if each.place else ""
             reason = f"{flink_sql(each)} has another value when its row is retracted, and rows that change have no key"
             hint = "compute it below the joins and groups, where rows are only added, or give the rows a key"
@@ -44,9 +44,9 @@ def decide_values(sinks: tuple[Sink, ...]) -> tuple[Sink, ...]:
     return tuple(each for each in made if isinstance(each, Sink))
 
 
-def _needed(sinks: Sequence[Sink]) -> set[int]:
-    """The nodes, by their identity, that compute random values for rows that change, which have to stay: those of
-    columns that somebody finds a row by."""
+def _find_needed(sinks: Sequence[Sink]) -> set[int]:
+    """The nodes, by their identity, whose random values for rows that change have to stay the same, because a step
+    above finds rows by these columns."""
     changing: dict[int, bool] = {}
 
     def note(node: Node, inputs: tuple[tuple[Node, object], ...]) -> tuple[Node, object]:
@@ -64,17 +64,17 @@ def _needed(sinks: Sequence[Sink]) -> set[int]:
             continue
         seen.add((id(node), columns))
         below = node.inputs
-        waiting += zip(below, _columns_below(node, columns), strict=True)
+        waiting += zip(below, _find_columns_below(node, columns), strict=True)
         if isinstance(node, Filter | Project) and changing[id(node.input)]:
             items = [] if isinstance(node, Filter) else [each for each in node.items if each.name in columns]
             read = [node.condition] if isinstance(node, Filter) else [each.expression for each in items]
-            if any(True for each in read for _ in _random(each)):
+            if any(True for each in read for _ in _walk_random_calls(each)):
                 found.add(id(node))
     return found
 
 
-def _columns_below(node: Node, columns: frozenset[str]) -> Iterator[frozenset[str]]:
-    """The columns of each input by whose values somebody finds a row, if ``columns`` of the node are such."""
+def _find_columns_below(node: Node, columns: frozenset[str]) -> Iterator[frozenset[str]]:
+    """The columns of each input that rows are found by, if rows of the node are found by ``columns``."""
     match node:
         case Sink():
             names = dict(zip(node.schema.names, node.input.schema.names, strict=False))
@@ -94,11 +94,11 @@ def _columns_below(node: Node, columns: frozenset[str]) -> Iterator[frozenset[st
                 yield names_below if every or not columns <= names_below else columns
 
 
-def _above_decided(node: Filter | Project, key: tuple[str, ...]) -> Node:
+def _place_above_decided(node: Filter | Project, key: tuple[str, ...]) -> Node:
     """``node`` above the step that keeps its random values, by a key of its input."""
     below = node.input
     taken = set(below.schema.names)
-    calls = {id(each): each for each in _calls(node)}
+    calls = {id(each): each for each in _find_random_calls(node)}
     names: dict[int, str] = {}
     for each in calls:
         number = len(names)
@@ -110,31 +110,31 @@ def _above_decided(node: Filter | Project, key: tuple[str, ...]) -> Node:
     kept = Materialize(rows.schema, rows, key, decided=tuple(names.values()))
     refs = {each: ColumnRef(names[each], type=call.type) for each, call in calls.items()}
     if isinstance(node, Project):
-        items = tuple(replace(each, expression=_replaced(each.expression, refs)) for each in node.items)
+        items = tuple(replace(each, expression=_replace_calls(each.expression, refs)) for each in node.items)
         return replace(node, input=kept, items=items)
-    left = Filter(kept.schema, kept, _replaced(node.condition, refs))
+    left = Filter(kept.schema, kept, _replace_calls(node.condition, refs))
     return project(left, tuple(Item(each.name, each) for each in fields_of(below.schema)))
 
 
-def _calls(node: Node) -> tuple[Call, ...]:
-    return tuple(call for each in node.expressions for call in _random(each))
+def _find_random_calls(node: Node) -> tuple[Call, ...]:
+    return tuple(call for each in node.expressions for call in _walk_random_calls(each))
 
 
-def _random(expression: Expression) -> Iterator[Call]:
-    """The calls in an expression, not those in one another, that have a value for each row by chance."""
+def _walk_random_calls(expression: Expression) -> Iterator[Call]:
+    """The outermost calls in an expression whose value is random for each row."""
     if isinstance(expression, Call):
         function = function_of(expression)
         if function is not None and function.varies is Varies.BY_ROW:
             yield expression
             return
     for each in expression.operands:
-        yield from _random(each)
+        yield from _walk_random_calls(each)
 
 
-def _replaced(expression: Expression, columns: dict[int, ColumnRef]) -> Expression:
+def _replace_calls(expression: Expression, columns: dict[int, ColumnRef]) -> Expression:
     """The expression with calls, by their identity, replaced by columns."""
     if id(expression) in columns:
         return columns[id(expression)]
-    operands = tuple(_replaced(each, columns) for each in expression.operands)
+    operands = tuple(_replace_calls(each, columns) for each in expression.operands)
     same = all(one is other for one, other in zip(operands, expression.operands, strict=True))
     return expression if same else expression.with_operands(operands)

@@ -10,16 +10,18 @@ from penstock.plan.sink_values import FITTED, NOT_NULL
 from penstock.plan.walk import base, rewrite
 from penstock.settings import DROP, IGNORE, Settings
 from penstock.types import BOOLEAN, STRING, Field, RowType
-from penstock.types.casts import alike
+from penstock.types.casts import is_alike
 from penstock.types.logical import MAX_LENGTH, BinaryType, StringType
 
 
-def not_null(value: Expression, column: Field, sink: Sink) -> Expression:
-    """The value of a ``column`` of ``sink``, which fails where it is NULL and must not be. Of a deletion by key, only
-    the key is known."""
-    if column.type.nullable or not value.type.nullable or not _known(column, sink):
+def enforce_not_null(value: Expression, column: Field, sink: Sink) -> Expression:
+    """The value of a ``column`` of ``sink``, which fails where a NULL is not allowed. Of a deletion by key, only the
+    key is known."""
+    if column.type.nullable or not value.type.nullable or not _is_always_known(column, sink):
         return value
-    return Call(NOT_NULL, (value, _text(sink.table), _text(column.name)), type=value.type.with_nullability(False))
+    return Call(
+        NOT_NULL, (value, _make_text(sink.table), _make_text(column.name)), type=value.type.with_nullability(False)
+    )
 
 
 def enforce_lengths(sinks: tuple[Sink, ...], settings: Settings) -> tuple[Sink, ...]:
@@ -27,15 +29,15 @@ def enforce_lengths(sinks: tuple[Sink, ...], settings: Settings) -> tuple[Sink, 
     strategy = settings.type_length_enforcer
     if strategy == IGNORE:
         return sinks
-    return rewrite(sinks, lambda node: _with_lengths(node, strategy) if isinstance(node, Sink) else node)
+    return rewrite(sinks, lambda node: _fit_lengths(node, strategy) if isinstance(node, Sink) else node)
 
 
 def drop_nulls(sinks: tuple[Sink, ...], settings: Settings) -> tuple[Sink, ...]:
-    """The sinks, with steps that leave rows out whose NULL must not be there, where the settings ask for them. By now
-    it is known whether upserts go to a sink unchanged."""
+    """The sinks, with steps that drop rows with a NULL that is not allowed, where the settings ask for them. By now it
+    is known whether upserts go to a sink unchanged."""
     if settings.not_null_enforcer != DROP:
         return sinks
-    return rewrite(sinks, lambda node: _of_known(node) if isinstance(node, Sink) else node)
+    return rewrite(sinks, lambda node: _drop_rows_with_nulls(node) if isinstance(node, Sink) else node)
 
 
 def fit_columns(sink: Sink) -> Node:
@@ -43,27 +45,29 @@ def fit_columns(sink: Sink) -> Node:
     taken = {each.name: each.type for each in sink.spec.schema.fields}
     items = []
     for ref, to in zip(fields_of(sink.input.schema), sink.schema.fields, strict=True):
-        value, type_ = coerce(not_null(ref, to, sink), to.type), taken[to.name]
-        items.append(Item(to.name, value if alike(to.type, type_) else cast(value, type_)))
+        value, type_ = coerce(enforce_not_null(ref, to, sink), to.type), taken[to.name]
+        items.append(Item(to.name, value if is_alike(to.type, type_) else cast(value, type_)))
     row = RowType(tuple(replace(each, type=taken[each.name]) for each in sink.schema.fields), nullable=False)
     same = all(item == Item(each.name, each) for item, each in zip(items, fields_of(sink.input.schema), strict=True))
     return sink.input if same else Project(row, sink.input, tuple(items))
 
 
-def _with_lengths(sink: Sink, strategy: str) -> Sink:
-    if _is_fitted(sink.input):
+def _fit_lengths(sink: Sink, strategy: str) -> Sink:
+    if _fits_lengths(sink.input):
         return sink
     pairs = zip(fields_of(sink.input.schema), sink.schema.fields, strict=True)
-    items = tuple(Item(value.name, _fitted(value, to, sink, strategy)) for value, to in pairs)
+    items = tuple(Item(value.name, _fit_value(value, to, sink, strategy)) for value, to in pairs)
     return replace(sink, input=project(sink.input, items))
 
 
-def _of_known(sink: Sink) -> Sink:
+def _drop_rows_with_nulls(sink: Sink) -> Sink:
     node = sink.input
     if isinstance(node, Materialize):  # placed above the other steps
         return sink
     pairs = zip(fields_of(node.schema), sink.schema.fields, strict=True)
-    wanted = [value for value, to in pairs if not to.type.nullable and value.type.nullable and _known(to, sink)]
+    wanted = [
+        value for value, to in pairs if not to.type.nullable and value.type.nullable and _is_always_known(to, sink)
+    ]
     present = [call("NOT", call("IS NULL", each, type=BOOLEAN.with_nullability(False))) for each in wanted]
     given = conjuncts(node.condition) if isinstance(node, Filter) else ()
     if set(present) <= set(given):
@@ -71,7 +75,7 @@ def _of_known(sink: Sink) -> Sink:
     return replace(sink, input=Filter(node.schema, node, conjunction(present)))
 
 
-def _is_fitted(node: Node) -> bool:
+def _fits_lengths(node: Node) -> bool:
     """Whether values of another length have been handled already."""
     if isinstance(node, Materialize):  # placed above the other steps
         return True
@@ -81,22 +85,22 @@ def _is_fitted(node: Node) -> bool:
     return any(isinstance(each, Call) and each.function == FITTED for each in parts)
 
 
-def _fitted(value: Expression, to: Field, sink: Sink, strategy: str) -> Expression:
+def _fit_value(value: Expression, to: Field, sink: Sink, strategy: str) -> Expression:
     """A value in the length that its column declares."""
     if not isinstance(to.type, StringType | BinaryType) or to.type.length == MAX_LENGTH:
         return value
     given = coerce(value, to.type)
-    names = (_text(sink.table), _text(to.name), _text(strategy))
+    names = (_make_text(sink.table), _make_text(to.name), _make_text(strategy))
     return Call(FITTED, (given, *names), type=to.type.with_nullability(value.type.nullable))
 
 
-def _known(column: Field, sink: Sink) -> bool:
-    """Whether all rows of a sink have a value for a column that is not NULL: not where deletions pass that have only
-    the key."""
+def _is_always_known(column: Field, sink: Sink) -> bool:
+    """Whether all rows of a sink have a value for a NOT NULL column: not where deletions pass that have only the
+    key."""
     source = base(sink.input)
     passing = isinstance(source, Scan) and bool(source.spec.capabilities.upsert_keys)
     return not passing or column.name in sink.spec.capabilities.upsert_keys
 
 
-def _text(value: str) -> Literal:
+def _make_text(value: str) -> Literal:
     return Literal(value, type=STRING.with_nullability(False))

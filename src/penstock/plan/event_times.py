@@ -14,17 +14,17 @@ def with_times(sinks: tuple[Sink, ...]) -> tuple[Sink, ...]:
     """The sinks, above scans that treat a record without an event time as a bad one where it would fail the job later.
     A condition in between may leave such rows out, which the scan cannot know."""
     known: set[tuple[int, bool]] = set()
-    found = {scan for sink in sinks for scan in _timed_scans(sink, known, needed=False)}
+    found = {scan for sink in sinks for scan in _find_timed_scans(sink, known, needed=False)}
 
     def change(node: Node) -> Node:
         if isinstance(node, Scan) and isinstance(node.spec, NeedsTimes) and node in found:
-            return replace(node, spec=node.spec.needing_times())
+            return replace(node, spec=node.spec.require_times())
         return node
 
     return rewrite(sinks, change) if found else sinks
 
 
-def _timed_scans(node: Node, known: set[tuple[int, bool]], *, needed: bool) -> Iterator[Scan]:
+def _find_timed_scans(node: Node, known: set[tuple[int, bool]], *, needed: bool) -> Iterator[Scan]:
     """The scans below ``node`` whose event time it, or a node above, needs; nothing for what is ``known``."""
     if (id(node), needed) in known:
         return
@@ -38,4 +38,4 @@ def _timed_scans(node: Node, known: set[tuple[int, bool]], *, needed: bool) -> I
     elif not node.passes_rows:
         needed = False
     for each in node.inputs:
-        yield from _timed_scans(each, known, needed=needed)
+        yield from _find_timed_scans(each, known, needed=needed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from penstock.options import DURATION
-from penstock.plan.flink_sql import quoted_names
+from penstock.plan.flink_sql import quote_names
 from penstock.plan.node import Node, Stateful
 from penstock.plan.nodes import Job
 from penstock.plan.row_traits import Traits
@@ -18,21 +18,21 @@ def explain(job: Job) -> str:
 
     Sinks that commit to different systems are not atomic together (rule "targets commit independently").
     """
-    lines = [f"job '{job.name}'", *_indented(_settings(job.settings))]
+    lines = [f"job '{job.name}'", *_indent_lines(_explain_settings(job.settings))]
     systems = dict.fromkeys(sink.spec.capabilities.commits_to for sink in job.sinks)
     systems.pop("", None)
     if len(systems) > 1:
         lines.append(f"  one commit each, not atomic together: {'; '.join(systems)}")
-    for sink, _ in fold(job.sinks, partial(_node, job.settings)):
-        lines += _indented(sink)
+    for sink, _ in fold(job.sinks, partial(_explain_node, job.settings)):
+        lines += _indent_lines(sink)
     return "\n".join(lines)
 
 
-def _indented(lines: list[str]) -> list[str]:
+def _indent_lines(lines: list[str]) -> list[str]:
     return [f"  {line}" for line in lines]
 
 
-def _settings(settings: Settings) -> list[str]:
+def _explain_settings(settings: Settings) -> list[str]:
     default = Settings()
     interval = settings.checkpoint_interval
     pace = DURATION.show(interval) if interval is not None else "(as soon as the one before it is done)"
@@ -42,7 +42,7 @@ def _settings(settings: Settings) -> list[str]:
         "checkpoints in": settings.checkpoint_dir if settings.checkpointing else "(none: checkpointing is off)",
         "parallelism": settings.parallelism,
         "time zone": settings.session_time_zone,
-        "what overflows": "fails" if settings.strict else None,
+        "overflow": "fails" if settings.strict else None,
         "progress topic": settings.progress_topic if settings.progress_topic != default.progress_topic else None,
         "ends": "when it has read what is there now" if settings.once else None,
         "state is kept for": DURATION.show(settings.state_ttl) if settings.state_ttl else None,
@@ -54,21 +54,23 @@ def _settings(settings: Settings) -> list[str]:
     return [f"{title}: {value}" for title, value in shown.items() if value is not None]
 
 
-def _node(settings: Settings, node: Node, inputs: tuple[tuple[list[str], Traits], ...]) -> tuple[list[str], Traits]:
+def _explain_node(
+    settings: Settings, node: Node, inputs: tuple[tuple[list[str], Traits], ...]
+) -> tuple[list[str], Traits]:
     """The lines of a node, and of its inputs below it, and its traits."""
     own = node.own_traits(tuple(below for _, below in inputs))
-    below = [line for lines, _ in inputs for line in _indented(lines)]
-    return [*node.explain_step(), *_indented(_facts(node, own, settings)), *below], own
+    below = [line for lines, _ in inputs for line in _indent_lines(lines)]
+    return [*node.explain_step(), *_indent_lines(_explain_facts(node, own, settings)), *below], own
 
 
-def _facts(node: Node, own: Traits, settings: Settings) -> list[str]:
-    """What a node keeps, where its rows go before it, and which changes it gives: none in batch mode, whose only batch
-    gives the final rows."""
+def _explain_facts(node: Node, own: Traits, settings: Settings) -> list[str]:
+    """What a node keeps, how rows are distributed to it, and which changes it gives. In batch mode, whose only batch
+    gives the final rows, there is nothing to say about changes."""
     lines = []
     if isinstance(node, Stateful):
         lines.append(f"keeps {node.describe_state()}" + (f", as '{node.uid}'" if node.uid else ""))
         lines += node.explain_lifetimes(settings.state_ttl)
-        keys = [quoted_names(each) for each in node.shuffle_keys]
+        keys = [quote_names(each) for each in node.shuffle_keys]
         lines.append(
             f"takes rows by the hash of {' and of '.join(keys)}" if all(keys) else "takes all rows in one task"
         )

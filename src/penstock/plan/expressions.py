@@ -15,7 +15,7 @@ from decimal import Decimal
 from functools import lru_cache
 
 from penstock.types import BOOLEAN, DataType, NullType, RowType
-from penstock.types.casts import alike
+from penstock.types.casts import is_alike
 
 #: The value of a literal: a timedelta for an interval of days and seconds, an int for one of months.
 Value = None | bool | int | float | Decimal | str | bytes | date | time | datetime | timedelta
@@ -179,7 +179,7 @@ def is_not_null(operand: Expression) -> Call:
 def coerce(operand: Expression, target: DataType, *, safe: bool = False) -> Expression:
     """The operand cast to another type, as by :func:`cast`, unless the two differ in length only. An untyped NULL gets
     the type."""
-    if isinstance(target, NullType) or alike(operand.type, target):
+    if isinstance(target, NullType) or is_alike(operand.type, target):
         return operand
     if isinstance(operand, Literal) and isinstance(operand.type, NullType):
         return replace(operand, type=target.with_nullability(True))

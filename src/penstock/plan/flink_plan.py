@@ -34,13 +34,15 @@ def flink_explain(
     JSON_EXECUTION_PLAN the steps come in JSON too. The steps of a ``batch`` have no changelog modes."""
     execution = _Execution.from_roots(planned)
     sections = {
-        "Abstract Syntax Tree": [_tree(each, _logical) for each in written],
-        "Optimized Physical Plan": [_tree(each, _batch_step if batch else _physical) for each in map(_step, planned)],
-        "Optimized Execution Plan": [_tree(each, execution.show_step) for each in map(_step, planned)],
+        "Abstract Syntax Tree": [_draw_tree(each, _show_logical) for each in written],
+        "Optimized Physical Plan": [
+            _draw_tree(each, _show_batch_step if batch else _show_physical) for each in map(_make_step, planned)
+        ],
+        "Optimized Execution Plan": [_draw_tree(each, execution.show_step) for each in map(_make_step, planned)],
     }
     texts = [f"== {title} ==\n" + "\n\n".join("\n".join(each) for each in found) for title, found in sections.items()]
     if "JSON_EXECUTION_PLAN" in details:
-        texts.append("== Physical Execution Plan ==\n" + json.dumps({"nodes": _json(planned)}, indent=2))
+        texts.append("== Physical Execution Plan ==\n" + json.dumps({"nodes": _steps_to_json(planned)}, indent=2))
     return "\n\n".join(texts) + "\n"
 
 
@@ -69,55 +71,55 @@ class _Step:
         return "GLOBAL" if self.attributes == (("distribution", "single"),) else "HASH"
 
 
-def _tree(root: _T, shown: Callable[[_T], tuple[str, Sequence[_T]]]) -> list[str]:
+def _draw_tree(root: _T, shown: Callable[[_T], tuple[str, Sequence[_T]]]) -> list[str]:
     """The lines of a tree, the root first, as Flink draws them."""
     text, inputs = shown(root)
     lines = [text]
     for number, each in enumerate(inputs):
-        first, *rest = _tree(each, shown)
+        first, *rest = _draw_tree(each, shown)
         last = number == len(inputs) - 1
         lines += [f"{'+-' if last else ':-'} {first}", *(f"{'   ' if last else ':  '}{line}" for line in rest)]
     return lines
 
 
-def _logical(node: Node) -> tuple[str, Sequence[Node]]:
-    attributes = ", ".join(f"{key}=[{value}]" for key, value in (*node.logical_attributes(), *_state(node)))
+def _show_logical(node: Node) -> tuple[str, Sequence[Node]]:
+    attributes = ", ".join(f"{key}=[{value}]" for key, value in (*node.logical_attributes(), *_describe_state(node)))
     return f"Logical{node.logical_name}({attributes})", node.inputs
 
 
-def _physical(step: _Step) -> tuple[str, Sequence[_Step]]:
+def _show_physical(step: _Step) -> tuple[str, Sequence[_Step]]:
     kinds = traits(step.node).kinds
     mode = "NONE" if isinstance(step.node, Sink) else ",".join(_MODES[kind] for kind in sorted(kinds))
     return f"{step.text[:-1]}, changelogMode=[{mode}])", step.inputs
 
 
-def _batch_step(step: _Step) -> tuple[str, Sequence[_Step]]:
+def _show_batch_step(step: _Step) -> tuple[str, Sequence[_Step]]:
     return step.text, step.inputs
 
 
-def _step(node: Node) -> _Step:
+def _make_step(node: Node) -> _Step:
     """The step that a node is, with those below it."""
     if isinstance(node, Calculation) and node.flink_name == "Calc":
-        return _calc(node)
-    inputs = [_step(each) for each in node.inputs]
+        return _make_calc(node)
+    inputs = [_make_step(each) for each in node.inputs]
     if isinstance(node, Stateful):
-        inputs = [_exchange(each, keys) for each, keys in zip(inputs, node.shuffle_keys, strict=True)]
-    return _Step(node.flink_name, (*node.flink_attributes(), *_state(node)), tuple(inputs), node)
+        inputs = [_make_exchange(each, keys) for each, keys in zip(inputs, node.shuffle_keys, strict=True)]
+    return _Step(node.flink_name, (*node.flink_attributes(), *_describe_state(node)), tuple(inputs), node)
 
 
-def _state(node: Node) -> Attributes:
+def _describe_state(node: Node) -> Attributes:
     """What a step keeps, and its uid."""
     if not isinstance(node, Stateful) or not node.uid:
         return ()
     return (("state", f"{node.uid}: {node.describe_state()}"),)
 
 
-def _exchange(below: _Step, keys: tuple[str, ...]) -> _Step:
+def _make_exchange(below: _Step, keys: tuple[str, ...]) -> _Step:
     to = f"hash[{', '.join(keys)}]" if keys else "single"
     return _Step("Exchange", (("distribution", to),), (below,), below.node)
 
 
-def _calc(node: Calculation) -> _Step:
+def _make_calc(node: Calculation) -> _Step:
     """A projection and the conditions below it as one step."""
     items = [
         name if flink_sql(value) == f"`{name}`" else f"{flink_sql(value)} AS {name}"
@@ -131,7 +133,7 @@ def _calc(node: Calculation) -> _Step:
     attributes = [("select", ", ".join(items or node.schema.names))]
     if conditions:
         attributes.append(("where", " AND ".join(conditions)))
-    return _Step("Calc", tuple(attributes), (_step(below),), node)
+    return _Step("Calc", tuple(attributes), (_make_step(below),), node)
 
 
 # --- as they share their rows ---------------------------------------------------------------------------------------
@@ -167,7 +169,7 @@ class _Execution:
         return f"{step.text}(reuse_id=[{self.known[node]}])", step.inputs
 
 
-def _json(roots: Sequence[Node]) -> list[dict[str, Any]]:
+def _steps_to_json(roots: Sequence[Node]) -> list[dict[str, Any]]:
     """The steps with their predecessors, as Flink's web interface takes them."""
     found: list[dict[str, Any]] = []
     numbers: dict[int, int] = {}
@@ -186,5 +188,5 @@ def _json(roots: Sequence[Node]) -> list[dict[str, Any]]:
         return numbers[id(step.node)]
 
     for each in roots:
-        add(_step(each))
+        add(_make_step(each))
     return found

@@ -10,19 +10,19 @@ from decimal import Decimal
 from typing import Any, ClassVar
 
 from penstock.plan.expressions import Call, Cast, ColumnRef, Expression, FieldAccess, Literal, Unrepeatable
-from penstock.types import DataType, IntervalType, TimestampType, TimeType, quoted_name
+from penstock.types import DataType, IntervalType, TimestampType, TimeType, quote_name
 
 _LARGEST_FIRST = (("DAY", timedelta(days=1)), ("HOUR", timedelta(hours=1)), ("MINUTE", timedelta(minutes=1)))
 
 
 def flink_sql(expression: Expression) -> str:
-    """The Flink SQL of an expression: one text for one expression."""
+    """The Flink SQL of an expression. Equal expressions have equal texts."""
     return SqlText().text(expression).sql
 
 
-def quoted_names(names: Iterable[str]) -> str:
+def quote_names(names: Iterable[str]) -> str:
     """Columns as a list."""
-    return ", ".join(map(quoted_name, names))
+    return ", ".join(map(quote_name, names))
 
 
 class Binding(enum.IntEnum):
@@ -45,7 +45,7 @@ class Text:
     sql: str
     binding: Binding = Binding.ATOM
 
-    def within(self, binding: Binding) -> str:
+    def wrap(self, binding: Binding) -> str:
         """The text as an operand that must bind at least this tightly."""
         return self.sql if self.binding >= binding else f"({self.sql})"
 
@@ -60,7 +60,7 @@ class SqlText:
         """The text of an expression."""
         match expression:
             case ColumnRef(name=name) | Unrepeatable(name=name):
-                return Text(quoted_name(name))
+                return Text(quote_name(name))
             case Literal():
                 return self.literal(expression)
             case Call(function="NOT", args=(Call() as operand,)) if operand.function in _PREDICATES:
@@ -74,7 +74,7 @@ class SqlText:
             case FieldAccess(row=row, name=name):
                 base = self.text(row).sql
                 plain = isinstance(row, ColumnRef | FieldAccess)
-                return Text(f"{base if plain else f'({base})'}.{quoted_name(name)}")
+                return Text(f"{base if plain else f'({base})'}.{quote_name(name)}")
         raise TypeError(f"no text for {type(expression).__name__}")
 
     # --- differences between dialects ---------------------------------------------------------------------------
@@ -88,17 +88,17 @@ class SqlText:
             case "ARRAY" | "MAP":
                 return Text(f"{call.function}[{', '.join(args)}]")
             case "EXTRACT":
-                return Text(f"EXTRACT({_word(call.args[0])} FROM {args[1]})")
+                return Text(f"EXTRACT({_read_word(call.args[0])} FROM {args[1]})")
             case "FLOOR TO" | "CEIL TO":
-                return Text(f"{call.function.split()[0]}({args[1]} TO {_word(call.args[0])})")
+                return Text(f"{call.function.split()[0]}({args[1]} TO {_read_word(call.args[0])})")
             case "JSON_VALUE" | "JSON_QUERY" | "JSON_EXISTS" | "JSON_OBJECT" | "JSON_ARRAY":
-                return Text(f"{call.function}({_json(call, args)})")
+                return Text(f"{call.function}({_write_json_arguments(call, args)})")
             case "IS JSON":
-                return Text(f"({args[0]} IS JSON {_word(call.args[1])})")
+                return Text(f"({args[0]} IS JSON {_read_word(call.args[1])})")
             case "SIMILAR":
                 return Text(f"({' ESCAPE '.join((f'{args[0]} SIMILAR TO {args[1]}', *args[2:]))})")
             case "TIMESTAMPADD" | "TIMESTAMPDIFF":
-                return Text(f"{call.function}({_word(call.args[0])}, {args[1]}, {args[2]})")
+                return Text(f"{call.function}({_read_word(call.args[0])}, {args[1]}, {args[2]})")
         return Text(f"{call.function}({', '.join(args)})")
 
     def cast(self, cast: Cast) -> Text:
@@ -136,7 +136,7 @@ class SqlText:
             case bool(value):
                 return Text("TRUE" if value else "FALSE")
             case int(months) if isinstance(literal.type, IntervalType):
-                return _interval(*((months // 12, "YEAR") if months % 12 == 0 else (months, "MONTH")))
+                return _write_interval(*((months // 12, "YEAR") if months % 12 == 0 else (months, "MONTH")))
             case int() | float() | Decimal() as number:
                 text = self.number(number)
                 return Text(text, Binding.SIGN if text.startswith("-") else Binding.ATOM)
@@ -146,14 +146,14 @@ class SqlText:
                 return Text(f"X'{value.hex().upper()}'")
             case datetime() | time() as value:
                 word = self.timestamp if isinstance(value, datetime) else "TIME"
-                return Text(f"{word} '{value.replace(microsecond=0)}{_fraction(value, literal.type)}'")
+                return Text(f"{word} '{value.replace(microsecond=0)}{_write_fraction(value, literal.type)}'")
             case date() as value:
                 return Text(f"DATE '{value}'")
             case timedelta() as value:
                 for unit, length in _LARGEST_FIRST:
                     if value % length == timedelta(0):
-                        return _interval(value // length, unit)
-                return _interval(Decimal(value // timedelta(microseconds=1)).scaleb(-6).normalize(), "SECOND")
+                        return _write_interval(value // length, unit)
+                return _write_interval(Decimal(value // timedelta(microseconds=1)).scaleb(-6).normalize(), "SECOND")
         raise TypeError(f"no text for a {type(literal.value).__name__}")
 
     def infix(self, sign: str, binding: Binding, operands: Iterable[Expression]) -> Text:
@@ -161,13 +161,13 @@ class SqlText:
         first, *rest = (self.text(each) for each in operands)
         tighter = binding if binding in (Binding.AND, Binding.OR) else Binding(binding + 1)
         least = tighter if binding is Binding.PREDICATE else binding
-        return Text(f" {sign} ".join([first.within(least), *(each.within(tighter) for each in rest)]), binding)
+        return Text(f" {sign} ".join([first.wrap(least), *(each.wrap(tighter) for each in rest)]), binding)
 
     def _negative(self, call: Call) -> Text:
-        return Text(f"-{self.text(call.args[0]).within(Binding.ATOM)}", Binding.SIGN)
+        return Text(f"-{self.text(call.args[0]).wrap(Binding.ATOM)}", Binding.SIGN)
 
     def _not(self, call: Call) -> Text:
-        return Text(f"NOT {self.text(call.args[0]).within(Binding.ATOM)}", Binding.NOT)
+        return Text(f"NOT {self.text(call.args[0]).wrap(Binding.ATOM)}", Binding.NOT)
 
     def _case(self, call: Call) -> Text:
         args = [self.text(arg).sql for arg in call.args]
@@ -184,28 +184,28 @@ class SqlText:
             case "LIKE":
                 others = [self.pattern(rest[0], rest[1] if len(rest) > 1 else None)]
             case _:
-                others = [self.text(each).within(Binding.SUM) for each in rest]
-        sql = _PREDICATES[call.function].format(self.text(first).within(Binding.SUM), *others, negation=negation)
+                others = [self.text(each).wrap(Binding.SUM) for each in rest]
+        sql = _PREDICATES[call.function].format(self.text(first).wrap(Binding.SUM), *others, negation=negation)
         return Text(sql, Binding.PREDICATE)
 
 
-def _interval(count: int | Decimal, unit: str) -> Text:
+def _write_interval(count: int | Decimal, unit: str) -> Text:
     return Text(f"INTERVAL '{Decimal(count):f}' {unit}")
 
 
-def _fraction(value: datetime | time, data_type: DataType) -> str:
-    """The digits of a second, as many as the literal was written with, which its type counts."""
+def _write_fraction(value: datetime | time, data_type: DataType) -> str:
+    """The fraction of a second, with as many digits as the literal had; its type has that number."""
     digits = min(data_type.precision, 6) if isinstance(data_type, TimestampType | TimeType) else 0
     return f".{value.microsecond:06d}"[: digits + 1] if digits else ""
 
 
-def _word(expression: Expression) -> Any:
+def _read_word(expression: Expression) -> Any:
     return expression.value if isinstance(expression, Literal) else ""
 
 
-def _json(call: Call, args: list[str]) -> str:
+def _write_json_arguments(call: Call, args: list[str]) -> str:
     """What is between the parentheses of a JSON function, without defaults."""
-    words = [_word(each) for each in call.args]
+    words = [_read_word(each) for each in call.args]
     root, first, second = call.type.text().removesuffix(" NOT NULL"), ", ".join(args[:2]), ", ".join(args[1:])
     returning = f" RETURNING {root}" if root != "STRING" else ""
     match call.function:
@@ -230,7 +230,7 @@ def _json(call: Call, args: list[str]) -> str:
     return second + (f" {words[0]} ON NULL".removeprefix("" if second else " ") if words[0] != default else "")
 
 
-def _joined(binding: Binding) -> Callable[[SqlText, Call], Text]:
+def _join_operands(binding: Binding) -> Callable[[SqlText, Call], Text]:
     return lambda dialect, call: dialect.infix(call.function, binding, call.args)
 
 
@@ -245,11 +245,14 @@ _PREDICATES = {
     "LIKE": "{0}{negation} LIKE {1}",
 }
 _OPERATORS: Mapping[str, Callable[[SqlText, Call], Text]] = {
-    "OR": _joined(Binding.OR),
-    "AND": _joined(Binding.AND),
+    "OR": _join_operands(Binding.OR),
+    "AND": _join_operands(Binding.AND),
     "NOT": SqlText._not,
-    **{sign: _joined(Binding.PREDICATE) for sign in ("=", "<>", "<", "<=", ">", ">=")},
-    **{sign: _joined(binding) for sign, binding in (("+", Binding.SUM), ("-", Binding.SUM), ("*", Binding.PRODUCT))},
+    **{sign: _join_operands(Binding.PREDICATE) for sign in ("=", "<>", "<", "<=", ">", ">=")},
+    **{
+        sign: _join_operands(binding)
+        for sign, binding in (("+", Binding.SUM), ("-", Binding.SUM), ("*", Binding.PRODUCT))
+    },
     "/": lambda dialect, call: dialect.division(call),
     "NEGATE": SqlText._negative,
     "CASE": SqlText._case,

@@ -29,6 +29,6 @@ class OpenFunction(Protocol):
 class BatchFunction(Protocol):
     """A function of rows. Pickled, and opened once in each task of a batch."""
 
-    def opened(self, task: Task) -> OpenFunction:
+    def open(self, task: Task) -> OpenFunction:
         """The function for ``task``."""
         ...

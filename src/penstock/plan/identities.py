@@ -24,13 +24,13 @@ def identify_step(
     forever."""
     identifier = StateIdentifier(lineage)
     found = node.identify_state(identifier, kept)
-    facts = {**found.facts, **dict(_lives(node, kept, lives))}
+    facts = {**found.facts, **dict(_note_lifetimes(node, kept, lives))}
     if identifier.zoned:
         facts[TIME_ZONE] = Fact.from_text(zone)
-    return replace(found, facts=facts, notes=dict(_notes(node, lineage, lives)))
+    return replace(found, facts=facts, notes=dict(_note_changes(node, lineage, lives)))
 
 
-def _lives(node: Stateful, kept: KeptState, lives: Sequence[timedelta | None]) -> Iterator[tuple[str, Fact]]:
+def _note_lifetimes(node: Stateful, kept: KeptState, lives: Sequence[timedelta | None]) -> Iterator[tuple[str, Fact]]:
     """Whether tables with several rows per key have a time to live: it cannot be added or removed later."""
     for number, life in enumerate(lives):
         if number in kept.several and not node.forgets_by_watermark:
@@ -38,7 +38,7 @@ def _lives(node: Stateful, kept: KeptState, lives: Sequence[timedelta | None]) -
             yield f"time to live{of}", Fact.from_text("set" if life else "")
 
 
-def _notes(node: Stateful, lineage: Lineage, lives: Sequence[timedelta | None]) -> Iterator[tuple[str, Fact]]:
+def _note_changes(node: Stateful, lineage: Lineage, lives: Sequence[timedelta | None]) -> Iterator[tuple[str, Fact]]:
     """What may change beside the state."""
     several = len(node.inputs) > 1
     for number, below in enumerate(node.inputs):
@@ -52,13 +52,13 @@ def _notes(node: Stateful, lineage: Lineage, lives: Sequence[timedelta | None]) 
         if life is not None:
             of = f" of the {SIDES[number]} side" if several else ""
             yield f"time after which it forgets{of}", Fact.from_text(DURATION.show(life))
-    watermarks = _watermarks(node, lineage) if node.forgets_by_watermark else {}
+    watermarks = _find_watermarks(node, lineage) if node.forgets_by_watermark else {}
     if watermarks:
         yield "watermark", join_facts(watermarks.values())
 
 
-def _watermarks(root: Node, lineage: Lineage) -> dict[str, Fact]:
-    """The watermarks that a node goes by, by their meaning."""
+def _find_watermarks(root: Node, lineage: Lineage) -> dict[str, Fact]:
+    """The watermarks that a node depends on, by their meaning."""
 
     def visit(node: Node, below: tuple[dict[str, Fact], ...]) -> dict[str, Fact]:
         found = {name: fact for each in below for name, fact in each.items()}

@@ -1,4 +1,4 @@
-"""What operators say of their state, beside their node."""
+"""What operators declare of their state, beside their node."""
 
 from __future__ import annotations
 

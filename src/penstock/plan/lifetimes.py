@@ -7,7 +7,7 @@ from penstock.plan.nodes import Job
 from penstock.plan.walk import fold
 
 
-def kept_forever(job: Job) -> tuple[str, ...]:
+def warn_of_growing_steps(job: Job) -> tuple[str, ...]:
     """A warning for each step that keeps rows forever, of tables that do not end, where users may not expect it: its
     state grows with them."""
     found: list[str] = []

@@ -29,7 +29,7 @@ class HasOrigins(Protocol):
 
 @dataclass
 class Lineage:
-    """Finds what columns are made of. Each column of a node is looked at once."""
+    """Finds what columns are made of. Each column of a node is visited once."""
 
     _known: dict[tuple[int, str], Expression] = field(default_factory=dict)
     #: Keeps the nodes alive whose ids are known.

@@ -1,4 +1,4 @@
-"""Names of steps with state, by which a checkpoint finds their state again."""
+"""Names of steps with state: a checkpoint finds the state of a step by its name."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ def assign_uids(sinks: tuple[Sink, ...]) -> tuple[Sink, ...]:
     Raises SchemaError if the user gave one uid twice."""
     names: dict[int, str] = {}
     for sink in sinks:
-        for node in _stateful(sink):
+        for node in _find_stateful(sink):
             if id(node) not in names:
-                names[id(node)] = node.uid or _free(_name(node, sink), names.values())
-    given = [each.uid for each in _stateful(*sinks) if each.uid]
+                names[id(node)] = node.uid or _find_free_name(_make_name(node, sink), names.values())
+    given = [each.uid for each in _find_stateful(*sinks) if each.uid]
     again = next((uid for index, uid in enumerate(given) if uid in given[:index]), None)
     if again is not None:
-        hint = "give each step its own uid: its state is found by it"
+        hint = "give each step its own uid: its state is found by the uid"
         raise SchemaError((Problem(f"two steps have the uid '{again}'", hint=hint),))
 
     def visit(node: Node, inputs: tuple[Node, ...]) -> Node:
@@ -34,7 +34,7 @@ def assign_uids(sinks: tuple[Sink, ...]) -> tuple[Sink, ...]:
     return tuple(each for each in fold(sinks, visit) if isinstance(each, Sink))
 
 
-def _stateful(*sinks: Sink) -> list[Stateful]:
+def _find_stateful(*sinks: Sink) -> list[Stateful]:
     """The steps with state that feed these sinks, each above those that feed it."""
     found: list[Stateful] = []
 
@@ -46,12 +46,12 @@ def _stateful(*sinks: Sink) -> list[Stateful]:
     return found[::-1]
 
 
-def _name(node: Stateful, sink: Sink) -> str:
+def _make_name(node: Stateful, sink: Sink) -> str:
     name = f"{node.step_name}({', '.join(dict.fromkeys(each.table for each in scans(node)))})"
     return f"{sink.table}: {name}" if node.named_by_sink else name
 
 
-def _free(name: str, taken: Collection[str]) -> str:
+def _find_free_name(name: str, taken: Collection[str]) -> str:
     found, number = name, 1
     while found in taken:
         number += 1

@@ -1,4 +1,4 @@
-"""What every node of a plan is, and says of itself."""
+"""What every node of a plan is, and says about itself."""
 
 from __future__ import annotations
 
@@ -74,12 +74,12 @@ class Node(ABC):
 
     @property
     def needs_event_time(self) -> bool:
-        """Whether its rows go by event time, which each row of its inputs needs."""
+        """Whether it works by event time, which each row of its inputs needs then."""
         return False
 
     @property
     def passes_rows(self) -> bool:
-        """Whether all rows of its inputs go on as they are, whatever becomes of their changes."""
+        """Whether it passes all rows of its inputs unchanged, though perhaps with other row kinds."""
         return True
 
     @property
@@ -106,7 +106,7 @@ class Node(ABC):
         return self.flink_attributes()
 
     def steps_above(self, member: Node) -> tuple[Step, ...]:
-        """The steps that rows of the input ``member`` go through here, if it is no more than a way for rows."""
+        """The steps that rows of the input ``member`` go through here, if it only passes rows."""
         raise TypeError(f"rows do not only pass a {type(self).__name__}: it is a scan, or keeps state")
 
     @abstractmethod
@@ -114,8 +114,7 @@ class Node(ABC):
         """What the column ``name`` is made of, from the origins of the columns below."""
 
     def conditions(self, lineage: Lineage) -> tuple[Expression, ...]:
-        """The conditions by which rows are left out between this node and what is below it: scans, and steps that keep
-        rows."""
+        """The conditions that filter rows between this node and the scans, and the steps that keep rows, below it."""
         return ()
 
     def _type_of(self, name: str) -> DataType:
@@ -204,7 +203,7 @@ class Stateful(Node):
     @property
     @abstractmethod
     def step_name(self) -> str:
-        """What the step is called in the name by which a checkpoint finds its state: a part of the format of
+        """What the step is called in the name that a checkpoint finds its state by: a part of the format of
         checkpoints."""
 
     @property
@@ -215,8 +214,7 @@ class Stateful(Node):
     @property
     @abstractmethod
     def shuffle_keys(self) -> tuple[tuple[str, ...], ...]:
-        """The columns by whose hash the rows of each input are divided among tasks; no columns: they go to one
-        task."""
+        """The columns whose hash divides the rows of each input among tasks; without columns all go to one task."""
 
     @abstractmethod
     def describe_state(self) -> str:

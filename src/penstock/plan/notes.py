@@ -1,4 +1,4 @@
-"""What the user should know of a job's tables: options without effect and the like."""
+"""What the user should know about a job's tables: options without effect and the like."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from penstock.spi import WithNotes
 
 def notes_of(job: Job) -> tuple[str, ...]:
     """The notes of all tables, each once, with the table's name. Specs may have none."""
-    return tuple(dict.fromkeys(_notes(job)))
+    return tuple(dict.fromkeys(_walk_notes(job)))
 
 
-def _notes(job: Job) -> Iterator[str]:
+def _walk_notes(job: Job) -> Iterator[str]:
     tables = [(each.table, each.spec) for each in scans(*job.sinks)]
     for table, spec in (*tables, *((each.table, each.spec) for each in job.sinks)):
         if isinstance(spec, WithNotes):

@@ -23,7 +23,7 @@ from penstock.plan.expressions import (
 )
 from penstock.plan.flink_sql import SqlText, Text
 from penstock.plan.windowing import Windowing
-from penstock.types import DataType, TimestampType, quoted_name
+from penstock.types import DataType, TimestampType, quote_name
 from penstock.types.logical import root
 
 #: The longest meaning that is kept; a longer one becomes a digest.
@@ -83,12 +83,12 @@ class WindowBound(Expression):
 
 
 def meaning(expression: Expression) -> str:
-    """The text of what an expression computes: one for one computation, which depends on nothing but names, types and
-    constants."""
-    return _cut(_Meaning().text(expression).sql)
+    """The text of what an expression computes, which is the same for the same computation: it depends on nothing but
+    names, types and constants."""
+    return _shorten_meaning(_Meaning().text(expression).sql)
 
 
-def _cut(text: str) -> str:
+def _shorten_meaning(text: str) -> str:
     """``text``, or if it is long its beginning and a digest."""
     if len(text) <= _LONGEST:
         return text
@@ -97,10 +97,10 @@ def _cut(text: str) -> str:
 
 def display_text(expression: Expression) -> str:
     """The text of an expression as its user may have written it."""
-    return _short(_Shown().text(expression).sql)
+    return _shorten_text(_Shown().text(expression).sql)
 
 
-def _short(text: str) -> str:
+def _shorten_text(text: str) -> str:
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]} .."
 
 
@@ -140,9 +140,9 @@ class _Meaning(SqlText):
         match expression:
             case Origin(name=name, table=table, key=key):
                 of = f" METADATA FROM {self.string(key)}" if key else ""
-                return Text(f"{quoted_name(table)}.{quoted_name(name)}{of}")
+                return Text(f"{quote_name(table)}.{quote_name(name)}{of}")
             case Aggregated():
-                return Text(self.aggregated(expression))
+                return Text(self.show_aggregate(expression))
             case WindowBound(part=part):
                 return Text(f"{part} of {self.window(expression)}")
         return super().text(expression)
@@ -151,7 +151,7 @@ class _Meaning(SqlText):
         given = cast.type.with_nullability(True).text()
         return Text(f"{'TRY_CAST' if cast.safe else 'CAST'}({self.text(cast.operand).sql} AS {given})")
 
-    def aggregated(self, given: Aggregated) -> str:
+    def show_aggregate(self, given: Aggregated) -> str:
         """The text of an aggregate."""
         call = given.call
         argument = "*" if given.argument is None else self.text(given.argument).sql
@@ -177,7 +177,7 @@ class _Shown(_Meaning):
             case Implied(operand=operand):
                 return self.text(operand)
             case Origin(name=name):
-                return Text(name if _PLAIN.fullmatch(name) else quoted_name(name))
+                return Text(name if _PLAIN.fullmatch(name) else quote_name(name))
             case WindowBound(part=part):
                 return Text(f"window_{part}")
             case Call(function="UNNEST", args=(whole, _)):
@@ -196,14 +196,14 @@ def text_at(place: Place | None) -> str:
     """The call at a place, as it is written there; empty if it is from no text."""
     if place is None:
         return ""
-    found = _call(place.text, place.offset)
+    found = _extract_call(place.text, place.offset)
     condition = _FILTER.match(place.text, place.offset + len(found))
     if found and condition:
-        found += place.text[place.offset + len(found) : condition.end()] + _call(place.text, condition.end())
-    return _short(" ".join(found.split()))
+        found += place.text[place.offset + len(found) : condition.end()] + _extract_call(place.text, condition.end())
+    return _shorten_text(" ".join(found.split()))
 
 
-def _call(text: str, at: int) -> str:
+def _extract_call(text: str, at: int) -> str:
     """The text from ``at`` to the parenthesis that closes the first one; empty without any."""
     depth = 0
     for found in _MARKS.finditer(text, at):

@@ -25,7 +25,7 @@ from penstock.types import (
     TimestampType,
     TimeType,
 )
-from penstock.types.casts import assignable, is_integer, is_numeric, is_point
+from penstock.types.casts import is_assignable, is_integer, is_numeric, is_point
 from penstock.types.logical import root
 
 #: Letter to the name of a family of types, and whether a type belongs to it.
@@ -61,7 +61,7 @@ _OF_NULL: Mapping[str, DataType] = {
 }
 
 
-def families(signature: str) -> str:
+def describe_families(signature: str) -> str:
     """A signature as errors show it: ``(STRING, INT)``."""
     shown = [".." if letter == "*" else FAMILIES[letter][0] for letter in signature]
     return f"({', '.join(shown)})"
@@ -87,7 +87,7 @@ class Overload:
             for letter, arg in zip(letters, args, strict=True)
         )
 
-    def typed(self, args: tuple[Expression, ...]) -> tuple[Expression, ...]:
+    def cast_arguments(self, args: tuple[Expression, ...]) -> tuple[Expression, ...]:
         """The arguments, where each NULL has the type of another argument of its family, or else the family's own, if
         it has one."""
         pairs = list(zip(self._letters(len(args)), args, strict=True))
@@ -100,7 +100,7 @@ class Overload:
     @property
     def text(self) -> str:
         """The arguments as errors show them: ``(STRING, INT)``."""
-        return families(self.signature)
+        return describe_families(self.signature)
 
     def _letters(self, count: int) -> str:
         """The signature's letters for this number of arguments."""
@@ -125,11 +125,11 @@ class TypedOverload(Overload):
         if self.types is None:
             return not any(isinstance(arg.type, IntervalType) for arg in args)
         return len(args) == len(self.types) and all(
-            assignable(arg.type, type_) for arg, type_ in zip(args, self.types, strict=True)
+            is_assignable(arg.type, type_) for arg, type_ in zip(args, self.types, strict=True)
         )
 
-    def typed(self, args: tuple[Expression, ...]) -> tuple[Expression, ...]:
-        """The arguments in these types. A NULL of no known type is a STRING."""
+    def cast_arguments(self, args: tuple[Expression, ...]) -> tuple[Expression, ...]:
+        """The arguments in these types. A NULL of unknown type is a STRING."""
         types = self.types or [STRING if isinstance(arg.type, NullType) else arg.type for arg in args]
         return tuple(coerce(arg, type_) for arg, type_ in zip(args, types, strict=True))
 

@@ -56,24 +56,24 @@ def plan_job(job: Job) -> Job:
     # looked for twice.
     if job.settings.batch:
         check_batch(job)
-        sinks = drop_nulls(enforce_lengths(_timed(job), job.settings), job.settings)
-        job = replace(job, sinks=assign_uids(_shared(prune_sinks(_shared(sinks)))))
+        sinks = drop_nulls(enforce_lengths(_add_event_times(job), job.settings), job.settings)
+        job = replace(job, sinks=assign_uids(_share_steps(prune_sinks(_share_steps(sinks)))))
         check_reads(job)
         return job
-    sinks = _normalized(enforce_lengths(_deduplicated(_timed(job), job.settings), job.settings))
+    sinks = _normalize_upserts(enforce_lengths(_deduplicate_changes(_add_event_times(job), job.settings), job.settings))
     sinks = drop_nulls(sinks, job.settings)
     check_conflicts(sinks, job.settings)
-    sinks = prune_sinks(_shared(_materialized(sinks, job.settings)))
+    sinks = prune_sinks(_share_steps(_materialize_sinks(sinks, job.settings)))
     if job.settings.nondeterministic_updates != IGNORE:
         sinks = decide_values(sinks)
-    job = replace(job, sinks=assign_uids(_shared(sinks)))
+    job = replace(job, sinks=assign_uids(_share_steps(sinks)))
     check_reads(job)
     check_changes(job)
     check_determinism(job)
     return job
 
 
-def _timed(job: Job) -> tuple[Sink, ...]:
+def _add_event_times(job: Job) -> tuple[Sink, ...]:
     """The sinks of a job, above scans that look for event times where it needs them."""
     return job.sinks if job.settings.lenient else with_times(job.sinks)
 
@@ -98,9 +98,9 @@ class _Everything(AnySettings):
         return ""
 
 
-def _deduplicated(sinks: tuple[Sink, ...], settings: Settings) -> tuple[Sink, ...]:
-    """The sinks, with the changes of each table whose changes may be repeated; those of upserts become changes anyway.
-    Raises SchemaError for such a table without a key."""
+def _deduplicate_changes(sinks: tuple[Sink, ...], settings: Settings) -> tuple[Sink, ...]:
+    """The sinks, with a step that removes repeated changes above each table that may have them; upserts become changes
+    anyway. Raises SchemaError for such a table without a key."""
     if not settings.cdc_events_duplicate:
         return sinks
     done: set[int] = set()
@@ -119,8 +119,8 @@ def _deduplicated(sinks: tuple[Sink, ...], settings: Settings) -> tuple[Sink, ..
     return rewrite(sinks, change)
 
 
-def _normalized(sinks: tuple[Sink, ...]) -> tuple[Sink, ...]:
-    """The sinks, with the changes of each table of upserts, where the upserts themselves are not enough."""
+def _normalize_upserts(sinks: tuple[Sink, ...]) -> tuple[Sink, ...]:
+    """The sinks, with a step that makes changes of the upserts of each table, where the upserts are not enough."""
     done: set[int] = set()
 
     def note(node: Node, _: tuple[None, ...]) -> None:
@@ -137,14 +137,14 @@ def _normalized(sinks: tuple[Sink, ...]) -> tuple[Sink, ...]:
             return node
         return Normalize(node.schema, node, node.spec.capabilities.upsert_keys)
 
-    passing = [_passes(sink) for sink in sinks]
+    passing = [_passes_upserts(sink) for sink in sinks]
     made = iter(rewrite([sink for sink, passes in zip(sinks, passing, strict=True) if not passes], change))
     return tuple(sink if passes else next(made) for sink, passes in zip(sinks, passing, strict=True))
 
 
-def _passes(sink: Sink) -> bool:
-    """Whether the upserts of a table can go to the sink as they are: it keeps one row for each value of the same keys,
-    and what is between the two lets both rows of an update pass, or neither."""
+def _passes_upserts(sink: Sink) -> bool:
+    """Whether the upserts of a table can go to the sink as they are: the sink keeps one row for each value of the same
+    keys, and the steps in between pass both rows of an update, or neither."""
     node: Node = sink.input
     while isinstance(node, Calculation):
         if node.kept_if is not None and not any(
@@ -158,10 +158,10 @@ def _passes(sink: Sink) -> bool:
     return isinstance(node, Scan) and bool(keys) and any(set(key) == keys for key in traits(sink).upsert_keys)
 
 
-def _materialized(sinks: tuple[Sink, ...], settings: Settings) -> tuple[Sink, ...]:
+def _materialize_sinks(sinks: tuple[Sink, ...], settings: Settings) -> tuple[Sink, ...]:
     """The sinks that keep one row for each value of their key, with a step before those whose rows have another key:
     several of them may have one value, and which comes last would be random."""
-    return tuple(_last_rows(sink) if _needs_last_rows(sink, settings) else sink for sink in sinks)
+    return tuple(_keep_last_rows(sink) if _needs_last_rows(sink, settings) else sink for sink in sinks)
 
 
 def _needs_last_rows(sink: Sink, settings: Settings) -> bool:
@@ -173,8 +173,8 @@ def _needs_last_rows(sink: Sink, settings: Settings) -> bool:
     return given.changing and not any(set(each) <= set(key) for each in given.upsert_keys)
 
 
-def _last_rows(sink: Sink) -> Sink:
-    """``sink`` behind the step that gives the last row of each of its keys, in the types of its columns."""
+def _keep_last_rows(sink: Sink) -> Sink:
+    """``sink`` above a step that gives the last row of each of its keys, in the types of its columns."""
     pairs = zip(fields_of(sink.input.schema), sink.schema.fields, strict=True)
     below = project(sink.input, tuple(Item(each.name, coerce(each, to.type)) for each, to in pairs))
     names = dict(zip(sink.schema.names, below.schema.names, strict=True))
@@ -182,9 +182,9 @@ def _last_rows(sink: Sink) -> Sink:
     return replace(sink, input=Materialize(below.schema, below, keys))
 
 
-def _shared(sinks: tuple[Sink, ...]) -> tuple[Sink, ...]:
-    """The sinks, with one step in place of equal ones with state, which would keep the same state twice. Steps whose
-    rows depend on chance or on a user's function stay apart."""
+def _share_steps(sinks: tuple[Sink, ...]) -> tuple[Sink, ...]:
+    """The sinks, with one step in place of equal steps with state, which would keep the same state twice. Steps whose
+    rows depend on chance or on a user's function stay separate."""
     known: dict[Node, Node] = {}
     repeatable: dict[int, bool] = {}
 

@@ -20,13 +20,13 @@ DELETIONS = frozenset({RowKind.DELETE})
 
 @dataclass(frozen=True)
 class Windowed:
-    """The ``columns`` of rows that say which window a row belongs to, and how it was assigned to it."""
+    """The ``columns`` that say which window a row belongs to, and how the row was assigned to it."""
 
     columns: WindowColumns
     windowing: Windowing | Attached
 
-    def renamed(self, names: Mapping[str, str]) -> Windowed:
-        """The same for rows whose columns have other ``names``, by those here; empty ones for those that are gone."""
+    def rename_columns(self, names: Mapping[str, str]) -> Windowed:
+        """The same for rows whose columns have other ``names``, by their names here; empty for missing columns."""
         return replace(self, columns=WindowColumns(*(names.get(each, "") for each in self.columns.names)))
 
 
@@ -58,15 +58,15 @@ class Traits:
         """Whether at most one row has given values in these columns."""
         return any(set(key) <= set(columns) for key in self.upsert_keys)
 
-    def filtered(self, condition: Expression) -> Traits:
+    def filter_rows(self, condition: Expression) -> Traits:
         """The traits of the rows that meet a condition. An update to a row that it leaves out deletes the former row,
         unless the filter decides by a key, which no update changes."""
         if not self.kinds & UPDATES or any(columns_of(condition) <= set(key) for key in self.upsert_keys):
             return self
         return replace(self, kinds=self.kinds | DELETIONS)
 
-    def renamed(self, names: Mapping[str, str]) -> Traits:
-        """The traits of rows whose columns have other ``names``, by those here, without the time attributes."""
+    def rename_columns(self, names: Mapping[str, str]) -> Traits:
+        """The traits of rows whose columns have other ``names``, by their names here, without the time attributes."""
         keys = (tuple(names.get(each, "") for each in key) for key in self.upsert_keys)
         return replace(
             self,
@@ -77,11 +77,15 @@ class Traits:
         )
 
     def with_times_of(self, below: Traits, columns: Mapping[str, Expression]) -> Traits:
-        """These traits with the time attributes and the window of rows with these computed ``columns``, from those
-        ``below``: columns that pass unchanged, and calls of PROCTIME()."""
+        """These traits with the time attributes and the window of rows with these computed ``columns``. The traits
+        ``below`` say which: columns that pass unchanged, and calls of PROCTIME()."""
         passing = [(name, value.name) for name, value in columns.items() if isinstance(value, ColumnRef)]
         now = [name for name, each in columns.items() if isinstance(each, Call) and each.function == "PROCTIME"]
-        window = None if below.window is None else below.window.renamed({own: name for name, own in reversed(passing)})
+        window = (
+            None
+            if below.window is None
+            else below.window.rename_columns({own: name for name, own in reversed(passing)})
+        )
         return replace(
             self,
             rowtimes=tuple(name for name, own in passing if own in below.rowtimes),
@@ -91,7 +95,7 @@ class Traits:
 
 
 def source_column(expression: Expression) -> str:
-    """The column of which ``expression`` is an injective function; empty if it is of none."""
+    """The column that ``expression`` is an injective function of; empty if there is none."""
     while isinstance(expression, Cast) and widens(expression.operand.type, expression.type):
         expression = expression.operand
     return expression.name if isinstance(expression, ColumnRef) else ""

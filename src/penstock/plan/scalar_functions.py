@@ -21,7 +21,7 @@ KernelMaker: TypeAlias = Callable[[Call, Any], Callable[[Sequence[Any], int], An
 
 
 class Varies(Enum):
-    """How often the value of a call changes, if the arguments stay."""
+    """How often the value of a call changes, if the arguments stay the same."""
 
     NEVER = auto()
     #: With the time, if the call has no arguments: it is the same for all rows of a batch.
@@ -52,7 +52,7 @@ class Missing(Entry):
 @dataclass(frozen=True, kw_only=True)
 class Function(Entry):
     """A function or operator, by its ``name`` in plans. Without a ``syntax`` only plans have it, or the line of another
-    shows it. Without ``overloads`` it has typing rules of its own (``sql/bind/expressions/scope.py``).
+    shows it. Without ``overloads`` it has its own typing rules (``sql/bind/expressions/scope.py``).
 
     A call is computed by ``kernel``, after ``rewrite`` made it another expression of the same value; one without a
     kernel is always rewritten. ``aliases`` are other names that SQL has."""

@@ -9,6 +9,6 @@ from penstock.plan.expressions import Call, Expression
 NOT_NULL, FITTED = "NOT NULL", "FITTED"
 
 
-def checked_value(expression: Expression) -> Expression:
+def find_checked_value(expression: Expression) -> Expression:
     """What is written, if it is not NULL."""
     return expression.args[0] if isinstance(expression, Call) and expression.function == NOT_NULL else expression

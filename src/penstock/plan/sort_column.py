@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from penstock.types import quoted_name
+from penstock.types import quote_name
 
 
 @dataclass(frozen=True)
@@ -17,11 +17,11 @@ class SortColumn:
 
     def describe(self) -> str:
         """The column as SQL has it."""
-        return f"{quoted_name(self.name)}{self.direction}"
+        return f"{quote_name(self.name)}{self.direction}"
 
     @property
     def direction(self) -> str:
-        """What SQL has behind the column."""
+        """What follows the column in SQL."""
         return f"{' DESC' if self.descending else ''}{self._nulls}"
 
     def flink_text(self) -> str:
@@ -30,5 +30,5 @@ class SortColumn:
 
     @property
     def _nulls(self) -> str:
-        """Where NULL is, if that is not where the direction puts it."""
+        """Where NULL is sorted, if that is not where the direction puts it."""
         return "" if self.nulls_first != self.descending else f" NULLS {'FIRST' if self.nulls_first else 'LAST'}"

@@ -35,23 +35,23 @@ class StateIdentifier:
         """Columns of the rows of ``node``."""
         found = []
         for each in node.schema.select(tuple(names)).fields:
-            value = self._noted(self.lineage.column(node, each.name))
+            value = self._note_read(self.lineage.column(node, each.name))
             type_ = each.type.with_nullability(True).text()
             found.append(Column(each.name, type_, meaning(value), display_text(value)))
         return tuple(found)
 
     def others(self, node: HasOrigins, names: Sequence[str]) -> tuple[Column, ...]:
-        """The columns that are not among these."""
+        """The columns of the rows of ``node`` that are not among ``names``."""
         return self.columns(node, [each for each in node.schema.names if each not in names])
 
     def fact(self, node: HasOrigins, name: str) -> Fact:
         """A column as a fact."""
-        value = self._noted(self.lineage.column(node, name))
+        value = self._note_read(self.lineage.column(node, name))
         return Fact(meaning(value), display_text(value))
 
     def window(self, node: HasOrigins, windowing: Windowing | Attached) -> Fact:
         """The windows of the rows of ``node``."""
-        value = self._noted(self.lineage.window(node, windowing))
+        value = self._note_read(self.lineage.window(node, windowing))
         return Fact(meaning(value), describe_window(value))
 
     def order(self, node: HasOrigins, order: Sequence[SortColumn], first: Sequence[Fact] = ()) -> Fact:
@@ -63,7 +63,7 @@ class StateIdentifier:
             found.append(Fact(f"{value.meaning}{way}", f"{value.shown}{each.direction}"))
         return join_facts(found)
 
-    def kept_rows(
+    def identify_rows(
         self,
         step: str,
         node: HasOrigins,
@@ -78,32 +78,32 @@ class StateIdentifier:
         sides = frozenset({""} if growing else ())
         return StepIdentity(step=step, facts=facts or {}, keys={"": self.columns(node, keys)}, rows=rows, growing=sides)
 
-    def kept_groups(
+    def identify_groups(
         self, step: str, node: HasOrigins, keys: Sequence[str], calls: Sequence[AggregateCall], kept: KeptGroups
     ) -> StepIdentity:
         """The identity of a step that keeps the states of groups of the rows of ``node``."""
         facts = {} if kept.retracts is None else {KIND_OF_ROWS: TAKEN_BACK if kept.retracts else ADDED}
-        last = (self._last_rows(node, name, each) for name, each in kept.last.items())
+        last = (self._identify_last_rows(node, name, each) for name, each in kept.last.items())
         return StepIdentity(
             step=step,
             facts=facts,
             keys={"": self.columns(node, keys)},
-            aggregates=(*(self._kept(node, each) for each in kept.columns), *last),
-            tables=tuple(self._kept(node, each) for each in kept.tables),
-            calls=self._calls(node, calls),
+            aggregates=(*(self._identify_kept_value(node, each) for each in kept.columns), *last),
+            tables=tuple(self._identify_kept_value(node, each) for each in kept.tables),
+            calls=self._describe_calls(node, calls),
         )
 
-    def _kept(self, node: HasOrigins, given: KeptValue) -> Column:
+    def _identify_kept_value(self, node: HasOrigins, given: KeptValue) -> Column:
         """What is kept of the values that are aggregated."""
         found = None if given.column is None else node.schema.field(given.column)
         kind = BIGINT if found is None else found.type.with_nullability(True)
         call = AggregateCall("", given.function, kind, given.column, given.distinct, given.filter)
         value = self.lineage.aggregate(node, call)
-        self._noted(value)
+        self._note_read(value)
         argument = "" if value.argument is None else display_text(value.argument)
         return Column(given.name, kind.text(), meaning(value), argument)
 
-    def _last_rows(self, node: HasOrigins, name: str, call: AggregateCall) -> Column:
+    def _identify_last_rows(self, node: HasOrigins, name: str, call: AggregateCall) -> Column:
         """What is kept for a function that only OVER has."""
         if call.argument is None:
             return Column(name, BIGINT.text(), call.function, f"{call.function}()")
@@ -111,12 +111,12 @@ class StateIdentifier:
         count = f"the last {call.rows_kept} values of"
         return Column(name, f"ARRAY<{column.type}>", f"{count} {column.meaning}", f"{count} {column.shown}")
 
-    def _calls(self, node: HasOrigins, calls: Sequence[AggregateCall]) -> str:
+    def _describe_calls(self, node: HasOrigins, calls: Sequence[AggregateCall]) -> str:
         """The aggregates as they are written."""
         texts = (text_at(call.place) or display_text(self.lineage.aggregate(node, call)) for call in calls)
         return ", ".join(dict.fromkeys(texts))
 
-    def _noted(self, value: Expression) -> Expression:
+    def _note_read(self, value: Expression) -> Expression:
         self._read.append(value)
         return value
 

@@ -10,12 +10,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from penstock.types.casts import alike
+from penstock.types.casts import is_alike
 from penstock.types.parse import parse_type
 
-#: Of the form of identities.
+#: The version of the form of identities.
 VERSION = 1
-#: The sides of a step with two inputs; that of one with one input has no name.
+#: The sides of a step with two inputs; the side of a step with one input has no name.
 SIDES = ("left", "right")
 #: The subjects of facts that are treated specially.
 TIME_ZONE, KIND_OF_ROWS = "time zone", "kind of rows that it takes"
@@ -70,13 +70,13 @@ class StepIdentity:
         return {
             "version": VERSION,
             "step": self.step,
-            "facts": _facts(self.facts),
-            "keys": _sides(self.keys),
-            "rows": _sides(self.rows),
-            "aggregates": _columns(self.aggregates),
-            "tables": _columns(self.tables),
+            "facts": _facts_to_json(self.facts),
+            "keys": _sides_to_json(self.keys),
+            "rows": _sides_to_json(self.rows),
+            "aggregates": _columns_to_json(self.aggregates),
+            "tables": _columns_to_json(self.tables),
             "calls": self.calls,
-            "notes": _facts(self.notes),
+            "notes": _facts_to_json(self.notes),
         }
 
     @classmethod
@@ -87,10 +87,10 @@ class StepIdentity:
         return cls(
             step=document["step"],
             facts={name: Fact(*each) for name, each in document["facts"].items()},
-            keys={side: _read(each) for side, each in document["keys"].items()},
-            rows={side: _read(each) for side, each in document["rows"].items()},
-            aggregates=_read(document["aggregates"]),
-            tables=_read(document["tables"]),
+            keys={side: _read_columns(each) for side, each in document["keys"].items()},
+            rows={side: _read_columns(each) for side, each in document["rows"].items()},
+            aggregates=_read_columns(document["aggregates"]),
+            tables=_read_columns(document["tables"]),
             calls=document["calls"],
             notes={name: Fact(*each) for name, each in document["notes"].items()},
         )
@@ -109,10 +109,16 @@ def compare_identities(before: StepIdentity, now: StepIdentity) -> Comparison:
     """What has changed of a step since its state was written."""
     if before.step != now.step:
         return Comparison((f"it was {before.step}, and is {now.step}",), ())
-    refused = [*_changed(before.facts, now.facts), *_keys(before, now), *_aggregates(before, now)]
-    noted = list(_changed(before.notes, now.notes))
+    refused = [
+        *_describe_changes(before.facts, now.facts),
+        *_compare_keys(before, now),
+        *_compare_aggregates(before, now),
+    ]
+    noted = list(_describe_changes(before.notes, now.notes))
     for side in now.rows:
-        ill, well = _rows(before.rows.get(side, ()), now.rows[side], _of(side), growing=side in now.growing)
+        ill, well = _compare_rows(
+            before.rows.get(side, ()), now.rows[side], _name_side(side), growing=side in now.growing
+        )
         refused += ill
         noted += well
     return Comparison(tuple(refused), tuple(noted))
@@ -124,8 +130,8 @@ def stored_names(before: StepIdentity, now: StepIdentity) -> dict[str, dict[str,
     for side in {*now.keys, *now.rows}:
         pairs = [
             *zip(now.keys.get(side, ()), before.keys.get(side, ()), strict=False),
-            *_matched(before.rows.get(side, ()), now.rows.get(side, ())),
-            *_matched(before.aggregates, now.aggregates),
+            *_match_columns(before.rows.get(side, ()), now.rows.get(side, ())),
+            *_match_columns(before.aggregates, now.aggregates),
         ]
         names = {each.name: old.name for each, old in pairs if old is not None and old.name != each.name}
         if names:
@@ -135,26 +141,26 @@ def stored_names(before: StepIdentity, now: StepIdentity) -> dict[str, dict[str,
 
 def table_names(before: StepIdentity, now: StepIdentity) -> dict[str, str]:
     """The present names of tables that had other ones, by these."""
-    pairs = _matched(before.tables, now.tables)
+    pairs = _match_columns(before.tables, now.tables)
     return {old.name: each.name for each, old in pairs if old is not None and old.name != each.name}
 
 
 def rename_identity(now: StepIdentity, names: Mapping[str, Mapping[str, str]]) -> StepIdentity:
     """The identity with the names that columns have in the state, by side and by their present names."""
 
-    def of(columns: tuple[Column, ...], side: str) -> tuple[Column, ...]:
+    def rename(columns: tuple[Column, ...], side: str) -> tuple[Column, ...]:
         own = names.get(side, {})
         return tuple(replace(each, name=own.get(each.name, each.name)) for each in columns)
 
     return replace(
         now,
-        keys={side: of(columns, side) for side, columns in now.keys.items()},
-        rows={side: of(columns, side) for side, columns in now.rows.items()},
-        aggregates=of(now.aggregates, ""),
+        keys={side: rename(columns, side) for side, columns in now.keys.items()},
+        rows={side: rename(columns, side) for side, columns in now.rows.items()},
+        aggregates=rename(now.aggregates, ""),
     )
 
 
-def _changed(before: Mapping[str, Fact], now: Mapping[str, Fact]) -> Iterator[str]:
+def _describe_changes(before: Mapping[str, Fact], now: Mapping[str, Fact]) -> Iterator[str]:
     for about in dict.fromkeys((*before, *now)):
         was, is_ = before.get(about, Fact.from_text("")), now.get(about, Fact.from_text(""))
         if was.meaning == is_.meaning or (about in _MAY_BE_UNKNOWN and "" in (was.meaning, is_.meaning)):
@@ -168,22 +174,22 @@ def _changed(before: Mapping[str, Fact], now: Mapping[str, Fact]) -> Iterator[st
 _MAY_BE_UNKNOWN = frozenset({TIME_ZONE, KIND_OF_ROWS})
 
 
-def _keys(before: StepIdentity, now: StepIdentity) -> Iterator[str]:
+def _compare_keys(before: StepIdentity, now: StepIdentity) -> Iterator[str]:
     for side, columns in now.keys.items():
-        former, of = before.keys.get(side, ()), _of(side)
+        former, of = before.keys.get(side, ()), _name_side(side)
         if [each.meaning for each in former] != [each.meaning for each in columns]:
-            yield f"the key{of} was {_listed(former, columns)}, and is {_listed(columns, former)}"
+            yield f"the key{of} was {_list_columns(former, columns)}, and is {_list_columns(columns, former)}"
             continue
         for old, new in zip(former, columns, strict=True):
             if not _same_type(old.type, new.type):
                 yield f"the key {new.shown}{of} was {old.type}, and is {new.type}"
 
 
-def _aggregates(before: StepIdentity, now: StepIdentity) -> Iterator[str]:
+def _compare_aggregates(before: StepIdentity, now: StepIdentity) -> Iterator[str]:
     """Earlier groups have no value for a new aggregate. A removed one leaves the others as they are."""
     if before.calls == now.calls and len({each.facts.get(KIND_OF_ROWS) for each in (before, now)} - {None}) > 1:
         return  # which says it
-    pairs = [*_matched(before.aggregates, now.aggregates), *_matched(before.tables, now.tables)]
+    pairs = [*_match_columns(before.aggregates, now.aggregates), *_match_columns(before.tables, now.tables)]
     new = next((each for each, old in pairs if old is None), None)
     if new is not None and before.calls == now.calls:
         yield f"{new.meaning} is new"
@@ -196,11 +202,11 @@ def _aggregates(before: StepIdentity, now: StepIdentity) -> Iterator[str]:
             return
 
 
-def _rows(
+def _compare_rows(
     before: tuple[Column, ...], now: tuple[Column, ...], of: str, *, growing: bool
 ) -> tuple[list[str], list[str]]:
     refused, noted = [], []
-    pairs, former = _matched(before, now), {each.name: each for each in before}
+    pairs, former = _match_columns(before, now), {each.name: each for each in before}
     taken = {old.name for _, old in pairs if old is not None}
     for each, old in pairs:
         title, other = f"the column '{each.name}'{of}", former.get(each.name)
@@ -212,14 +218,14 @@ def _rows(
             was, is_ = (other.meaning, each.meaning) if same else (other.shown, each.shown)
             refused.append(f"{title} was {was}, and is {is_}")
         elif old is None and growing:
-            noted.append(f"{title} is new, and NULL in rows of before")
+            noted.append(f"{title} is new, and NULL in earlier rows")
         elif old is None:
-            refused.append(f"{title} is new, which the rows do not have that it keeps")
+            refused.append(f"{title} is new, and the kept rows do not have it")
     refused += [f"the column '{each.name}'{of} is gone" for each in before if each.name not in taken]
     return refused, noted
 
 
-def _matched(before: tuple[Column, ...], now: tuple[Column, ...]) -> list[tuple[Column, Column | None]]:
+def _match_columns(before: tuple[Column, ...], now: tuple[Column, ...]) -> list[tuple[Column, Column | None]]:
     """Each column with its former one: with the same meaning, and the same name if there are several."""
     left = list(before)
     found: dict[str, Column] = {}
@@ -234,10 +240,10 @@ def _matched(before: tuple[Column, ...], now: tuple[Column, ...]) -> list[tuple[
 
 def _same_type(before: str, now: str) -> bool:
     """Whether two types have the same values in the state: lengths do not matter."""
-    return before == now or alike(parse_type(before), parse_type(now))
+    return before == now or is_alike(parse_type(before), parse_type(now))
 
 
-def _listed(columns: tuple[Column, ...], others: tuple[Column, ...]) -> str:
+def _list_columns(columns: tuple[Column, ...], others: tuple[Column, ...]) -> str:
     """The columns of a key, as users read them."""
     texts = [each.shown for each in columns]
     if texts == [each.shown for each in others]:
@@ -245,21 +251,21 @@ def _listed(columns: tuple[Column, ...], others: tuple[Column, ...]) -> str:
     return ", ".join(texts) or "none"
 
 
-def _of(side: str) -> str:
+def _name_side(side: str) -> str:
     return f" of the {side} side" if side else ""
 
 
-def _facts(facts: Mapping[str, Fact]) -> dict[str, list[str]]:
+def _facts_to_json(facts: Mapping[str, Fact]) -> dict[str, list[str]]:
     return {name: [each.meaning, each.shown] for name, each in facts.items()}
 
 
-def _sides(sides: Mapping[str, tuple[Column, ...]]) -> dict[str, list[list[str]]]:
-    return {side: _columns(each) for side, each in sides.items()}
+def _sides_to_json(sides: Mapping[str, tuple[Column, ...]]) -> dict[str, list[list[str]]]:
+    return {side: _columns_to_json(each) for side, each in sides.items()}
 
 
-def _columns(columns: tuple[Column, ...]) -> list[list[str]]:
+def _columns_to_json(columns: tuple[Column, ...]) -> list[list[str]]:
     return [[each.name, each.type, each.meaning, each.shown] for each in columns]
 
 
-def _read(columns: list[list[str]]) -> tuple[Column, ...]:
+def _read_columns(columns: list[list[str]]) -> tuple[Column, ...]:
     return tuple(Column(*each) for each in columns)

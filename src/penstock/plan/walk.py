@@ -16,12 +16,12 @@ def fold(roots: Iterable[Node], visit: Callable[[Node, tuple[T, ...]], T]) -> tu
     inputs."""
     made: dict[int, T] = {}
 
-    def of(node: Node) -> T:
+    def visit_once(node: Node) -> T:
         if id(node) not in made:
-            made[id(node)] = visit(node, tuple(of(each) for each in node.inputs))
+            made[id(node)] = visit(node, tuple(visit_once(each) for each in node.inputs))
         return made[id(node)]
 
-    return tuple(of(root) for root in tuple(roots))
+    return tuple(visit_once(root) for root in tuple(roots))
 
 
 def rewrite(roots: Iterable[N], change: Callable[[Node], Node]) -> tuple[N, ...]:

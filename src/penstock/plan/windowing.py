@@ -6,8 +6,8 @@ import enum
 from dataclasses import dataclass, field
 
 from penstock.plan.expressions import Place
-from penstock.plan.flink_sql import quoted_names
-from penstock.types import quoted_name
+from penstock.plan.flink_sql import quote_names
+from penstock.types import quote_name
 
 
 class WindowKind(enum.Enum):
@@ -25,9 +25,9 @@ class Windowing:
 
     ``size`` is the length of a window, for CUMULATE the greatest, for SESSION the gap that ends one. ``step`` is the
     time between the starts of windows of HOP, and between the ends of those of CUMULATE. Windows begin ``offset`` after
-    full ones since 1970. ``zoned``: they are windows of the local time of moments. ``processing``: the time is that of
-    processing, whatever the column has. Sessions are those of rows with equal ``keys``, or, if ``grouped``, of the rows
-    of each group. ``place`` is where they are written, if that is a text.
+    full ones since 1970. ``zoned``: they are windows of the local time of moments. ``processing``: they are windows of
+    processing time, whatever the column has. Sessions consist of rows with equal ``keys``, or, if ``grouped``, of the
+    rows of each group. ``place`` is where they are written, if that is a text.
     """
 
     kind: WindowKind
@@ -53,8 +53,8 @@ class Windowing:
 
     def describe(self) -> str:
         """A human-readable description: ``hop(ts, 5 s, 1 min)``."""
-        lengths = [_shown(each) for each in (self.step, self.size) if each]
-        lengths += [f"offset {_shown(self.offset)}"] if self.offset else []
+        lengths = [_show_length(each) for each in (self.step, self.size) if each]
+        lengths += [f"offset {_show_length(self.offset)}"] if self.offset else []
         time = "processing time" if self.processing else self.time
         of = f" of each {', '.join(self.keys)}" if self.keys else ""
         return f"{self.kind.value}({', '.join([time, *lengths])}){of}"
@@ -85,8 +85,8 @@ class Attached:
 
 @dataclass(frozen=True)
 class WindowColumns:
-    """The columns of a row that say what its window is: its start and end, which is not part of it, and its time
-    attribute, the last moment in it."""
+    """The columns of a row that say what its window is: its start, its end (exclusive), and its time attribute, the
+    last moment in it."""
 
     start: str
     end: str
@@ -103,13 +103,13 @@ class WindowColumns:
 
     def describe(self) -> str:
         """A human-readable description."""
-        return f"window {quoted_names((self.start, self.end))}, time attribute {quoted_name(self.time)}"
+        return f"window {quote_names((self.start, self.end))}, time attribute {quote_name(self.time)}"
 
 
 _UNITS = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000))
 
 
-def _shown(millis: int) -> str:
+def _show_length(millis: int) -> str:
     for unit, size in _UNITS:
         if millis % size == 0:
             return f"{millis // size} {unit}"

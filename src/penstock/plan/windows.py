@@ -39,7 +39,7 @@ def plan_groups(node: GroupAggregate) -> Node:
     window = traits(node.input).window
     if window is None or not {window.columns.start, window.columns.end} <= set(node.keys):
         return node
-    below = _unassigned(node, window.columns) or _attached(node, window.columns, window.windowing)
+    below = _aggregate_unassigned(node, window.columns) or _aggregate_attached(node, window.columns, window.windowing)
     own = dict(zip(window.columns.names, below.columns.names, strict=True))
     return project(
         below, tuple(Item(f.name, ColumnRef(own.get(f.name, f.name), type=f.type)) for f in node.schema.fields)
@@ -53,12 +53,14 @@ def aggregate_windows(
     calls = tuple(Field(each.name, each.type) for each in group.calls)
     fields = [*node.schema.select(keys).fields, *calls]
     taken = [each.name for each in fields]
-    columns = WindowColumns(*(_free(name, taken) for name in ("window_start", "window_end", "window_time")))
+    columns = WindowColumns(*(_find_free_name(name, taken) for name in ("window_start", "window_end", "window_time")))
     row = RowType((*fields, *bounds_and_time(columns, zoned=zoned)), nullable=False)
     return WindowAggregate(row, node, keys, group.calls, windowing, columns)
 
 
-def _attached(group: GroupAggregate, columns: WindowColumns, windowing: Windowing | Attached) -> WindowAggregate:
+def _aggregate_attached(
+    group: GroupAggregate, columns: WindowColumns, windowing: Windowing | Attached
+) -> WindowAggregate:
     """The groups of windows that the rows have in their columns."""
     keys = tuple(each for each in group.keys if each not in columns.names)
     return aggregate_windows(
@@ -93,9 +95,10 @@ class _WindowProjection:
         return cls(node, conditions, columns)
 
 
-def _unassigned(group: GroupAggregate, columns: WindowColumns) -> WindowAggregate | None:
-    """The groups of windows that the aggregate itself assigns rows to: it need not see a row once for each window. None
-    where the rows' windows are used before, or they are grouped by copies of the window's ``columns`` too."""
+def _aggregate_unassigned(group: GroupAggregate, columns: WindowColumns) -> WindowAggregate | None:
+    """The groups of windows that the aggregate itself assigns rows to, so that it need not see a row once for each
+    window. None where the rows' windows are used below, or rows are also grouped by copies of the window's
+    ``columns``."""
     rows = _WindowProjection.from_node(group.input)
     if rows is None:
         return None
@@ -110,8 +113,8 @@ def _unassigned(group: GroupAggregate, columns: WindowColumns) -> WindowAggregat
     if any(columns_of(each) & names for each in (*rows.conditions, *values.values())):
         return None
     given = table.windowing
-    of = tuple(_passed(each, table.input.schema, values) for each in given.keys)
-    time = "" if given.processing else _passed(given.time, table.input.schema, values)
+    of = tuple(_pass_column(each, table.input.schema, values) for each in given.keys)
+    time = "" if given.processing else _pass_column(given.time, table.input.schema, values)
     below: Node = table.input
     if rows.conditions:
         below = Filter(below.schema, below, conjunction(rows.conditions))
@@ -121,23 +124,23 @@ def _unassigned(group: GroupAggregate, columns: WindowColumns) -> WindowAggregat
     return aggregate_windows(below, group, keys, windowing, windowing.zoned)
 
 
-def _passed(name: str, schema: RowType, values: dict[str, Expression]) -> str:
+def _pass_column(name: str, schema: RowType, values: dict[str, Expression]) -> str:
     """The name among ``values`` of a column of ``schema``; it is added if it is not there."""
-    found = next((own for own, each in values.items() if _is(each, name)), "")
+    found = next((own for own, each in values.items() if _is_column(each, name)), "")
     if not found:
-        found = _free(name, list(values))
+        found = _find_free_name(name, list(values))
         field = schema.field(name)
         assert field is not None  # noqa: S101
         values[found] = ColumnRef(name, type=field.type)
     return found
 
 
-def _is(expression: Expression, name: str) -> bool:
+def _is_column(expression: Expression, name: str) -> bool:
     return isinstance(expression, ColumnRef) and expression.name == name
 
 
-def _free(name: str, taken: list[str]) -> str:
-    """``name``, or with a number behind it if it is taken; it is taken then."""
+def _find_free_name(name: str, taken: list[str]) -> str:
+    """``name``, with a number after it if it is taken; the result is added to ``taken``."""
     found, number = name, 0
     while found in taken:
         found, number = f"{name}{number}", number + 1
@@ -145,9 +148,9 @@ def _free(name: str, taken: list[str]) -> str:
     return found
 
 
-def in_windows(node: Stateful) -> Node:
-    """``node``, which joins rows or chooses some of each key, for each window by itself if its keys identify windows:
-    if the window's start and end are among them, on both sides of a join."""
+def move_into_windows(node: Stateful) -> Node:
+    """``node``, which joins rows or keeps some rows of each key, for each window separately if its keys identify
+    windows: if the window's start and end are among them, on both sides of a join."""
     windows: list[Attached] = []
     places = []
     for each, own in zip(node.inputs, node.shuffle_keys, strict=True):
@@ -157,12 +160,12 @@ def in_windows(node: Stateful) -> Node:
             return node
         windows.append(Attached(window.columns.start, window.columns.end, window.windowing.zoned))
         places.append((own.index(window.columns.start), own.index(window.columns.end)))
-    if len(set(places)) > 1 or len({_lengths(traits(each)) for each in node.inputs}) > 1:
+    if len(set(places)) > 1 or len({_make_length_key(traits(each)) for each in node.inputs}) > 1:
         return node
     return InWindows(node.schema, node, tuple(windows))
 
 
-def _lengths(own: Traits) -> object:
+def _make_length_key(own: Traits) -> object:
     """A key that is equal for two windowings with the same windows."""
     windowing = own.window.windowing if own.window is not None else None
     return replace(windowing, time="") if isinstance(windowing, Windowing) else None
@@ -171,7 +174,7 @@ def _lengths(own: Traits) -> object:
 def assign_windows(node: Node, windowing: Windowing) -> WindowTable:
     """The rows of ``node`` with the columns of their windows. Columns of these names get a number, as in Flink."""
     taken = list(node.schema.names)
-    columns = WindowColumns(*(_free(name, taken) for name in ("window_start", "window_end", "window_time")))
+    columns = WindowColumns(*(_find_free_name(name, taken) for name in ("window_start", "window_end", "window_time")))
     fields = (*node.schema.fields, *bounds_and_time(columns, zoned=windowing.zoned))
     kind = SessionTable if windowing.kind is WindowKind.SESSION else WindowTable
     return kind(RowType(fields, nullable=False), node, windowing, columns)

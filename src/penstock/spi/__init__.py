@@ -28,8 +28,8 @@ from penstock.spi.plugin.formats import (
 )
 from penstock.spi.plugin.metrics import Counter, Gauge, Meter, Metric, MetricGroup
 from penstock.spi.plugin.nulls import NotNull, missing_text
-from penstock.spi.plugin.outputs import Output, without_dead_letters
-from penstock.spi.plugin.registry import Registry, connectors, formats, unknown_connector
+from penstock.spi.plugin.outputs import Output, drop_dead_letters
+from penstock.spi.plugin.registry import Registry, connectors, explain_unknown_connector, formats
 from penstock.spi.plugin.sources import Source, SourcePartition, SourceRuntime
 from penstock.spi.plugin.specs import (
     CHANGES,
@@ -59,25 +59,25 @@ from penstock.spi.plugin.tables import (
     sink_spec,
 )
 from penstock.spi.plugin.tasks import INSTRUCTIONS, OnDriver, SentStage, Stage, Task
-from penstock.spi.plugin.watermarks import Watermark, WatermarkOptions, shown_idleness, split_options
+from penstock.spi.plugin.watermarks import Watermark, WatermarkOptions, describe_idleness, split_options
 from penstock.spi.plugin.writers import OutputRows, TaskResults, WritableBytes, Writer, WriterFactory, WriteTasks
 from penstock.spi.support.documents import check_source, source_document
 from penstock.spi.support.frames import (
     ScanDataSource,
+    add_empty_reports,
     cause_of,
     failure_of,
     frame_schema,
-    guarded,
-    located,
-    mapped,
+    guard_errors,
+    locate_error,
+    map_batches,
     on_one_machine,
     origin_of,
-    pickled,
-    placed,
+    pickle_text,
+    place_rows,
     read_frame,
-    staged,
-    unpickled,
-    unreported,
+    run_stage,
+    unpickle_text,
 )
 from penstock.spi.support.scratch import ScratchFile
-from penstock.spi.support.stopping import until_stopped
+from penstock.spi.support.stopping import run_until_stopped

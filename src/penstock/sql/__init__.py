@@ -6,7 +6,14 @@ statements into jobs. ``fragments`` binds pieces of SQL in YAML and Python.
 
 from penstock.sql.bind.expressions.user_functions import NamedFunctions
 from penstock.sql.bind.tables.definitions import ComputedColumn, locate_problem, read_table
-from penstock.sql.fragments import TableSchema, columns, condition, expression, projection, tables
+from penstock.sql.fragments import (
+    TableSchema,
+    parse_condition,
+    parse_expression,
+    parse_projection,
+    parse_table_columns,
+    parse_tables,
+)
 from penstock.sql.function_catalog import function_of_code
 from penstock.sql.script import Script, parse_script
 
@@ -15,13 +22,13 @@ __all__ = [
     "NamedFunctions",
     "Script",
     "TableSchema",
-    "columns",
-    "condition",
-    "expression",
     "function_of_code",
     "locate_problem",
+    "parse_condition",
+    "parse_expression",
+    "parse_projection",
     "parse_script",
-    "projection",
+    "parse_table_columns",
+    "parse_tables",
     "read_table",
-    "tables",
 ]

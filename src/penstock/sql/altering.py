@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from penstock.errors import SqlError
 from penstock.plan.expressions import columns_of
 from penstock.sql.bind.tables.definitions import ComputedColumn, DeclaredTable
-from penstock.sql.parse.source import SourceText, suggestion
+from penstock.sql.parse.source import SourceText, suggest_name
 from penstock.sql.parse.statements import (
     Change,
     ColumnDeclaration,
@@ -40,7 +40,7 @@ class Alteration:
                 kept = (each for each in self.statement.options if each[0].text not in new)
                 return replace(self.statement, options=(*kept, *options))
             case ResetOptions():
-                return self._reset(change)
+                return self._reset_options(change)
             case RenameColumn():
                 return self._rename_column(change)
             case PutColumns():
@@ -48,14 +48,14 @@ class Alteration:
             case DropColumns(columns=columns):
                 return self._drop_columns(columns)
             case DropKey():
-                return self._without_key(change)
+                return self._drop_key(change)
             case DropWatermark(at=at):
                 if self.statement.watermark is None:
                     raise self.source.error(at, "the table has no watermark", "leave it out")
                 return replace(self.statement, watermark=None)
         raise TypeError(f"unknown change {type(change).__name__}")
 
-    def _reset(self, change: ResetOptions) -> CreateTable:
+    def _reset_options(self, change: ResetOptions) -> CreateTable:
         keys = {key.text for key in change.keys}
         if "connector" in keys:
             at = next(key.at for key in change.keys if key.text == "connector")
@@ -84,7 +84,7 @@ class Alteration:
     def _put_columns(self, change: PutColumns) -> CreateTable:
         columns = list(self.statement.columns)
         for each in change.columns:
-            self._place(columns, each, change.modify)
+            self._place_column(columns, each, change.modify)
         key, watermark = self.statement.primary_key, self.statement.watermark
         if change.primary_key is not None:
             self._check_part(change.primary_key.at, "primary key", key is not None, change.modify)
@@ -94,7 +94,7 @@ class Alteration:
             watermark = change.watermark
         return replace(self.statement, columns=tuple(columns), primary_key=key, watermark=watermark)
 
-    def _place(self, columns: list[ColumnDeclaration], placed: PlacedColumn, modify: bool) -> None:
+    def _place_column(self, columns: list[ColumnDeclaration], placed: PlacedColumn, modify: bool) -> None:
         column = placed.column
         names = [each.name.text for each in columns]
         if modify:
@@ -102,12 +102,12 @@ class Alteration:
             at = names.index(column.name.text)
             del columns[at], names[at]
         elif column.name.text in names:
-            raise self._there_already(column.name)
+            raise self._exists_error(column.name)
         else:
             at = len(columns)
         if placed.after is not None:
             if placed.after.text not in names:
-                raise self._unknown(placed.after)
+                raise self._unknown_error(placed.after)
             at = names.index(placed.after.text) + 1
         columns.insert(0 if placed.first else at, column)
 
@@ -118,10 +118,10 @@ class Alteration:
         names = {each.text for each in dropped}
         columns = tuple(each for each in self.statement.columns if each.name.text not in names)
         if not columns:
-            raise self.source.error(dropped[0].at, "a table needs a column", "DROP TABLE it")
+            raise self.source.error(dropped[0].at, "a table needs at least one column", "DROP TABLE it")
         return replace(self.statement, columns=columns)
 
-    def _without_key(self, change: DropKey) -> CreateTable:
+    def _drop_key(self, change: DropKey) -> CreateTable:
         key = self.statement.primary_key
         if key is None:
             raise self.source.error(change.at, "the table has no PRIMARY KEY", "leave it out")
@@ -134,20 +134,20 @@ class Alteration:
 
     def _check_known(self, name: Name) -> None:
         if name.text not in {each.name.text for each in self.statement.columns}:
-            raise self._unknown(name)
+            raise self._unknown_error(name)
 
     def _check_new(self, name: Name) -> None:
         if name.text in {each.name.text for each in self.statement.columns}:
-            raise self._there_already(name)
+            raise self._exists_error(name)
 
     def _check_part(self, at: int, part: str, there: bool, modify: bool) -> None:
         if there and not modify:
-            raise self.source.error(at, f"the table has a {part} already", "write MODIFY, or DROP it before")
+            raise self.source.error(at, f"the table already has a {part}", "write MODIFY, or DROP it first")
         if modify and not there:
             raise self.source.error(at, f"the table has no {part} that could be modified", "write ADD")
 
     def _check_unused(self, name: Name, *, in_key: bool, beside: set[str] | None = None) -> None:
-        """Raises SqlError for a column that other parts of the table need, computed columns ``beside`` it excepted."""
+        """Raises SqlError for a column that other parts of the table need, except computed columns ``beside`` it."""
         for column in self.found.definition.columns:
             if column.name in (beside or ()):
                 continue
@@ -162,13 +162,13 @@ class Alteration:
             raise self._in_use_error(name, "by the watermark")
 
     def _in_use_error(self, name: Name, by: str) -> SqlError:
-        return self.source.error(name.at, f"column '{name.text}' is used {by}", "change that before")
+        return self.source.error(name.at, f"column '{name.text}' is used {by}", "change that first")
 
-    def _there_already(self, name: Name) -> SqlError:
-        return self.source.error(name.at, f"there is a column '{name.text}' already", "use another name, or MODIFY it")
+    def _exists_error(self, name: Name) -> SqlError:
+        return self.source.error(name.at, f"column '{name.text}' already exists", "use another name, or MODIFY it")
 
-    def _unknown(self, name: Name) -> SqlError:
-        hint = suggestion(name.text, (each.name.text for each in self.statement.columns))
+    def _unknown_error(self, name: Name) -> SqlError:
+        hint = suggest_name(name.text, (each.name.text for each in self.statement.columns))
         return self.source.error(name.at, f"there is no column '{name.text}'", hint)
 
 

@@ -27,7 +27,7 @@ class TableEntry:
 
 @dataclass
 class ViewEntry:
-    """A view: its names are those of the database ``space``. ``found`` is what it gave at the ``version`` of the
+    """A view, whose query is resolved in the database ``space``. ``found`` is its result at the ``version`` of the
     catalogs, None if it had problems."""
 
     statement: CreateView

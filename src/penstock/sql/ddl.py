@@ -25,7 +25,7 @@ from penstock.sql.catalogs import (
 )
 from penstock.sql.function_catalog import FunctionCatalog
 from penstock.sql.like import apply_like, with_key
-from penstock.sql.parse.source import Errors, SourceText, similar, suggestion
+from penstock.sql.parse.source import Errors, SourceText, suggest_name, suggest_similar
 from penstock.sql.parse.statements import (
     AlterCatalog,
     AlterDatabase,
@@ -80,9 +80,9 @@ class Definitions:
     source: SourceText
     connectors: Registry[Connector]
     warnings: list[str]
-    #: Whether the statement under way is of a batch job.
+    #: Whether the statement being run belongs to a batch job.
     batch: Callable[[], bool] = bool
-    #: Where modules of functions are, beside those that are installed.
+    #: Where modules of functions are, beside the installed ones.
     python_files: Callable[[], tuple[str, ...]] = tuple
     catalogs: Catalogs = field(default_factory=Catalogs)
     functions: FunctionCatalog = field(init=False)
@@ -134,8 +134,8 @@ class Definitions:
     def queries(self, errors: Errors, space: Space | None = None) -> Queries:
         """The queries of a statement, with the names of the database ``space``, the current one without it."""
         visible = Visible(self.catalogs, space or self.catalogs.current, self._resolve_view)
-        given = self.unknown, self.warnings, visible.space[1], self.batch()
-        functions = self.functions.seen_from(visible.space)
+        given = self.unknown_error, self.warnings, visible.space[1], self.batch()
+        functions = self.functions.restrict_to(visible.space)
         return Queries(self.source, self.connectors, errors, visible, *given, user_functions=functions)
 
     def path(self, table: TableName) -> Path:
@@ -146,10 +146,10 @@ class Definitions:
         """The table or view of a name. Raises SqlError if there is none."""
         found = self.catalogs.entry(self.path(table))
         if found is None:
-            raise self.unknown(table)
+            raise self.unknown_error(table)
         return found
 
-    def unknown(self, table: TableName) -> DefinitionError:
+    def unknown_error(self, table: TableName) -> DefinitionError:
         """The error for an unknown table or view."""
         found = self.catalogs.entry(self.path(table))
         if found is not None and id(found) in self._binding:
@@ -158,7 +158,7 @@ class Definitions:
             reason = f"view '{table.text}' cannot be read any more: {self._broken[id(found)]}"
             return self.source.error(table.at, reason, "create what it reads, or DROP VIEW it")
         known = self.catalogs.entries(self.path(table)[:2])
-        hint = similar(table.name, known) or "declare it with CREATE TABLE"
+        hint = suggest_similar(table.name, known) or "declare it with CREATE TABLE"
         return self.source.error(table.at, f"there is no table '{table.text}'", hint)
 
     def view(self, table: TableName) -> RowType | None:
@@ -169,17 +169,17 @@ class Definitions:
         try:
             found = self._resolve_view(entry)
         except KeyError:
-            raise self.unknown(table) from None
+            raise self.unknown_error(table) from None
         return None if found is None else found.schema
 
-    def fail(self, parts: tuple[str, ...]) -> None:
+    def remember_failed(self, parts: tuple[str, ...]) -> None:
         """Remember a table whose statement has problems, so that its readers get no further ones."""
         path = self.catalogs.path(parts)
         if self.catalogs.entry(path) is None:
             nothing = CreateTable(0, TableName(path[2], 0), False, (), None, None, (), ())
             self.catalogs.put(path, TableEntry(nothing), temporary=False)
 
-    def unusable(self) -> list[tuple[DeclaredTable, Problem]]:
+    def find_unusable(self) -> list[tuple[DeclaredTable, Problem]]:
         """The tables whose connector is not there, or that name none, and why: an error where such a table is used."""
         tables = [each.found for each in self.catalogs.all() if isinstance(each, TableEntry)]
         return [(each, each.problem) for each in tables if each is not None and each.problem is not None]
@@ -190,7 +190,7 @@ class Definitions:
         catalog = self.catalog(catalogs[0]) if catalogs else self.catalogs.current[0]
         known = self.catalogs.catalogs[catalog].databases
         if database.text not in known:
-            hint = suggestion(database.text, known)
+            hint = suggest_name(database.text, known)
             raise self.source.error(database.at, f"there is no database '{database.text}'", hint)
         return catalog, database.text
 
@@ -198,11 +198,11 @@ class Definitions:
         """The name of a catalog. Raises SqlError if there is none."""
         known = self.catalogs.catalogs
         if name.text not in known:
-            hint = suggestion(name.text, known)
+            hint = suggest_name(name.text, known)
             raise self.source.error(name.at, f"there is no catalog '{name.text}'", hint)
         return name.text
 
-    def _new_path(self, table: TableName) -> Path:
+    def _make_new_path(self, table: TableName) -> Path:
         """The whole name of a table that is to be created, whose database exists."""
         self.space([Name(each, table.at) for each in table.spaces]) if table.spaces else None
         return self.path(table)
@@ -210,7 +210,7 @@ class Definitions:
     # --- tables -----------------------------------------------------------------------------------------------
 
     def _create_table(self, statement: CreateTable) -> None:
-        path = self._new_path(statement.table)
+        path = self._make_new_path(statement.table)
         if not self._is_new(statement.table, path, statement.if_not_exists, statement.temporary, "TABLE"):
             return
         entry = TableEntry(replace(statement, table=TableName(display_path(path), statement.table.at)))
@@ -231,8 +231,8 @@ class Definitions:
     ) -> tuple[DeclaredTable | None, Insert]:
         """Create a table whose query gives ``selected``; one that is not to ``keep`` is in no catalog. The table, None
         if it has problems, and how its rows are written. Raises DefinitionError with every problem found."""
-        table, path = statement.created.table, self._new_path(statement.created.table)
-        key = self._key(statement.copied) if statement.copied is not None else ()
+        table, path = statement.created.table, self._make_new_path(statement.created.table)
+        key = self._find_key(statement.copied) if statement.copied is not None else ()
         made, insert = with_columns(statement, selected, key, self.source)
         if not self._is_new(table, path, made.if_not_exists, temporary=False, kind="TABLE"):
             known = self.entry(table)
@@ -247,20 +247,20 @@ class Definitions:
 
     def connector_problem(self, statement: CreateTable) -> Problem | None:
         """What is wrong with the connector of a table."""
-        return self._declaration(statement).connector_problem(self.connectors)
+        return self._make_declaration(statement).connector_problem(self.connectors)
 
-    def _declaration(self, statement: CreateTable) -> Declaration:
-        functions = self.functions.seen_from(self.catalogs.current)
+    def _make_declaration(self, statement: CreateTable) -> Declaration:
+        functions = self.functions.restrict_to(self.catalogs.current)
         return Declaration(statement, self.source, Errors(), functions)
 
-    def _key(self, table: TableName) -> tuple[str, ...]:
+    def _find_key(self, table: TableName) -> tuple[str, ...]:
         """The primary key of a table, if it has one: a copy of the table has the same."""
         found = self.entry(table)
         return found.found.definition.primary_key if isinstance(found, TableEntry) and found.found is not None else ()
 
     def _declare(self, entry: TableEntry) -> None:
         entry.found = None
-        entry.found, warnings = self._declaration(entry.statement).table(self.connectors)
+        entry.found, warnings = self._make_declaration(entry.statement).table(self.connectors)
         entry.statement = with_key(entry.statement)
         self.warnings += [each for each in warnings if each not in self.warnings]
 
@@ -271,8 +271,8 @@ class Definitions:
             return True
         if if_not_exists:
             return False
-        hint = f"write IF NOT EXISTS, or DROP {kind} before it"
-        raise self.source.error(table.at, f"table '{table.text}' exists already", hint)
+        hint = f"write IF NOT EXISTS, or DROP {kind} first"
+        raise self.source.error(table.at, f"table '{table.text}' already exists", hint)
 
     def _drop(self, statement: DropTable) -> None:
         table, path = statement.table, self.path(statement.table)
@@ -281,7 +281,7 @@ class Definitions:
         if found is None:
             if statement.if_exists:
                 return
-            raise self.unknown(table)
+            raise self.unknown_error(table)
         if isinstance(found, ViewEntry) is not statement.view:
             is_a, drop = ("table", "DROP TABLE") if statement.view else ("view", "DROP VIEW")
             raise self.source.error(table.at, f"'{table.text}' is a {is_a}", f"write {drop}")
@@ -302,7 +302,7 @@ class Definitions:
         if found is None:
             if statement.if_exists:
                 return
-            raise self.unknown(table)
+            raise self.unknown_error(table)
         if isinstance(found, ViewEntry):
             raise self.source.error(table.at, f"'{table.text}' is a view", "write ALTER VIEW")
         if found.found is None:
@@ -325,7 +325,7 @@ class Definitions:
             reason = "a table cannot move to another database"
             raise self.source.error(change.to.at, reason, "CREATE TABLE .. LIKE makes a copy")
         if self.catalogs.entry(to) is not None:
-            raise self.source.error(change.to.at, f"table '{change.to.text}' exists already", "use another name")
+            raise self.source.error(change.to.at, f"table '{change.to.text}' already exists", "use another name")
         holder = self.catalogs.holder(path)
         entry = holder.pop(path)
         self.catalogs.version += 1
@@ -340,7 +340,7 @@ class Definitions:
     # --- views ------------------------------------------------------------------------------------------------
 
     def _create_view(self, statement: CreateView) -> None:
-        path = self._new_path(statement.view)
+        path = self._make_new_path(statement.view)
         if not self._is_new(statement.view, path, statement.if_not_exists, statement.temporary, "VIEW"):
             return
         entry = ViewEntry(statement, self.catalogs.current)
@@ -408,7 +408,7 @@ class Definitions:
         if database.text not in known:
             known.append(database.text)
         elif not statement.if_not_exists:
-            raise self._exists("database", database)
+            raise self._exists_error("database", database)
 
     def _drop_database(self, statement: DropDatabase) -> None:
         try:
@@ -419,7 +419,7 @@ class Definitions:
             raise
         at, name = statement.parts[-1].at, space[1]
         if space == self.catalogs.current:
-            raise self.source.error(at, f"database '{name}' is in use", "USE another one before")
+            raise self.source.error(at, f"database '{name}' is in use", "USE another one first")
         inside = self.catalogs.entries(space)
         if inside and not statement.cascade:
             raise self.source.error(at, f"database '{name}' is not empty: {', '.join(inside)}", "write CASCADE")
@@ -434,14 +434,14 @@ class Definitions:
         if name.text in self.catalogs.catalogs:
             if statement.if_not_exists:
                 return
-            raise self._exists("catalog", name)
+            raise self._exists_error("catalog", name)
         type_ = next((value for key, value in statement.options if key.text == "type"), None)
         if type_ is not None and type_.text != _IN_MEMORY:  # whatever its other options are
             reason = f"catalogs of type {type_.shown} are not supported"
             raise self.source.unsupported_feature(
                 type_.at, reason, f"'{_IN_MEMORY}' is: declare the tables in the file"
             )
-        given = self._options(statement.options)
+        given = self._read_options(statement.options)
         if type_ is None:
             reason, hint = "the catalog has no 'type'", f"write WITH ('type' = '{_IN_MEMORY}')"
             raise self.source.error(name.at, reason, hint)
@@ -449,7 +449,7 @@ class Definitions:
         options = {key: value.shown for key, (_, value) in given.items()}
         self.catalogs.catalogs[name.text] = Catalog(options, statement.comment, [database])
 
-    def _options(self, given: tuple[GivenOption, ...]) -> dict[str, GivenOption]:
+    def _read_options(self, given: tuple[GivenOption, ...]) -> dict[str, GivenOption]:
         for key, _ in given:
             if key.text not in _IN_MEMORY_OPTIONS:
                 hint = f"there are {', '.join(_IN_MEMORY_OPTIONS)}"
@@ -460,7 +460,7 @@ class Definitions:
         catalog = self.catalogs.catalogs[self.catalog(statement.name)]
         match statement.change:
             case SetOptions(options=options):
-                catalog.options.update({key: value.shown for key, (_, value) in self._options(options).items()})
+                catalog.options.update({key: value.shown for key, (_, value) in self._read_options(options).items()})
             case ResetOptions(keys=keys):
                 if any(key.text == "type" for key in keys):
                     raise self.source.error(keys[0].at, "the type of a catalog cannot be reset", "leave it out")
@@ -475,12 +475,12 @@ class Definitions:
             return
         catalog = self.catalog(name)
         if catalog == self.catalogs.current[0]:
-            raise self.source.error(name.at, f"catalog '{catalog}' is in use", "USE CATALOG another one before")
+            raise self.source.error(name.at, f"catalog '{catalog}' is in use", "USE CATALOG another one first")
         for held in (self.catalogs.permanent, self.catalogs.temporary):
             for path in [each for each in held if each[0] == catalog]:
                 del held[path]
         del self.catalogs.catalogs[catalog]
         self.catalogs.version += 1
 
-    def _exists(self, kind: str, name: Name) -> SqlError:
-        return self.source.error(name.at, f"{kind} '{name.text}' exists already", "write IF NOT EXISTS")
+    def _exists_error(self, kind: str, name: Name) -> SqlError:
+        return self.source.error(name.at, f"{kind} '{name.text}' already exists", "write IF NOT EXISTS")

@@ -13,7 +13,7 @@ from penstock.spi import Column
 from penstock.sql.bind.expressions.scope import Scope
 from penstock.sql.bind.expressions.selection import number_names, select
 from penstock.sql.bind.expressions.user_functions import NO_FUNCTIONS, UserFunctions
-from penstock.sql.bind.tables.definitions import Declaration, bind_columns, check_storable, check_typed, not_null
+from penstock.sql.bind.tables.definitions import Declaration, bind_columns, check_storable, check_typed, make_not_null
 from penstock.sql.parse.commands import split_statements
 from penstock.sql.parse.definitions import column_declaration, parse_schema
 from penstock.sql.parse.queries import QueryGrammar
@@ -33,33 +33,33 @@ class TableSchema:
     primary_key: tuple[str, ...] = ()
 
 
-def expression(text: str, schema: RowType, *, origin: str = "") -> Expression:
+def parse_expression(text: str, schema: RowType, *, origin: str = "") -> Expression:
     """One Flink SQL expression over the columns of ``schema``.
 
     ``origin`` precedes line and column in errors. Raises SqlError, SchemaError or UnsupportedError.
     """
     scope = Scope(schema, SourceText(text, origin))
     given = _parse_whole(scope.source, QueryGrammar.expression)
-    with scope.source.limited_nesting(0):
+    with scope.source.limit_nesting(0):
         return check_typed(scope.value(given), scope, given.at)
 
 
-def condition(
+def parse_condition(
     text: str, schema: RowType, *, origin: str = "", user_functions: UserFunctions = NO_FUNCTIONS
 ) -> Expression:
-    """A condition over the columns of ``schema``. Raises as :func:`expression` does."""
+    """A condition over the columns of ``schema``. Raises as :func:`parse_expression` does."""
     scope = Scope(schema, SourceText(text, origin), user_functions=user_functions)
     given = _parse_whole(scope.source, QueryGrammar.expression)
-    with scope.source.limited_nesting(0):
+    with scope.source.limit_nesting(0):
         return scope.condition(given, "a condition")
 
 
-def projection(
+def parse_projection(
     text: str, schema: RowType, *, origin: str = "", user_functions: UserFunctions = NO_FUNCTIONS
 ) -> tuple[Item, ...]:
     """A select list such as ``a, b AS c, *``: the columns of a projection.
 
-    Raises as :func:`expression` does, with every problem of the list.
+    Raises as :func:`parse_expression` does, with every problem of the list.
     """
     scope, errors = Scope(schema, SourceText(text, origin), user_functions=user_functions), Errors()
     items = _parse_whole(scope.source, QueryGrammar.items)
@@ -70,23 +70,25 @@ def projection(
     return number_names(found)
 
 
-def columns(text: str, *, origin: str = "") -> tuple[Column, ...]:
+def parse_table_columns(text: str, *, origin: str = "") -> tuple[Column, ...]:
     """Columns as in CREATE TABLE, separated by commas: physical, metadata and computed ones.
 
-    Raises as :func:`expression` does, with every problem that is not one of syntax.
+    Raises as :func:`parse_expression` does, with every problem that is not one of syntax.
     """
     source, errors = SourceText(text, origin), Errors()
     declarations = _parse_whole(source, lambda grammar: grammar.parse_list(partial(column_declaration, grammar)))
-    with source.limited_nesting(0):
+    with source.limit_nesting(0):
         found = bind_columns(declarations, source, errors)
     errors.check()
-    return tuple(not_null(each) if given.primary_key else each for given, each in zip(declarations, found, strict=True))
+    return tuple(
+        make_not_null(each) if given.primary_key else each for given, each in zip(declarations, found, strict=True)
+    )
 
 
-def tables(text: str, *, origin: str = "") -> tuple[TableSchema, ...]:
+def parse_tables(text: str, *, origin: str = "") -> tuple[TableSchema, ...]:
     """The tables of ``CREATE TABLE db.t (id BIGINT, ...); ...``, which have no options.
 
-    Raises as :func:`expression` does, with every problem of the text.
+    Raises as :func:`parse_expression` does, with every problem of the text.
     """
     source, errors = SourceText(text, origin), Errors()
     statements = split_statements(scan(source, {}))
@@ -97,7 +99,7 @@ def tables(text: str, *, origin: str = "") -> tuple[TableSchema, ...]:
 
 def _schema(grammar: QueryGrammar, errors: Errors) -> TableSchema:
     source = grammar.source
-    with source.limited_nesting(0):
+    with source.limit_nesting(0):
         parts, statement = parse_schema(grammar)
         if statement.options:
             hint = "give its options to the source"
@@ -109,14 +111,14 @@ def _schema(grammar: QueryGrammar, errors: Errors) -> TableSchema:
             if names:
                 reason = f"{clause} is not supported in a pipeline"
                 errors.append(source.unsupported_feature(names[0].at, reason, "leave it out"))
-        found, key = Declaration(statement, source, errors).columns_and_key()
+        found, key = Declaration(statement, source, errors).bind_columns_and_key()
     return TableSchema(tuple(part.text for part in parts), found, key)
 
 
 def _parse_whole(source: SourceText, parse: Callable[[QueryGrammar], _T]) -> _T:
     """The result of ``parse``, which must read the whole text."""
     grammar = QueryGrammar(source, scan(source, {}))
-    with source.limited_nesting(0):
+    with source.limit_nesting(0):
         found = parse(grammar)
         grammar.expect_end()
         return found

@@ -14,7 +14,7 @@ from penstock.plan.overloads import TypedOverload
 from penstock.plan.scalar_functions import Function, Varies
 from penstock.sql.catalogs import Catalogs, Path, Space
 from penstock.sql.module_imports import importing, modules_of
-from penstock.sql.parse.source import SourceText, suggestion
+from penstock.sql.parse.source import SourceText, suggest_name
 from penstock.sql.parse.statements import CreateFunction, DropFunction
 from penstock.sql.parse.syntax import Name, TableName
 from penstock.table.udf import ScalarFunction, UserDefinedFunction, udf
@@ -33,25 +33,25 @@ class FunctionCatalog:
 
     def create(self, statement: CreateFunction, files: Sequence[str]) -> None:
         """Add a function, whose module is in ``files`` or installed. Raises SqlError for a name that is taken, and for
-        a function that is not there or cannot be called."""
+        a function that does not exist or cannot be called."""
         name = statement.function
-        holder, key = self._holder(name, statement.temporary, statement.system)
+        holder, key = self._find_holder(name, statement.temporary, statement.system)
         if key in holder:
             if statement.if_not_exists:
                 return
-            hint = f"write IF NOT EXISTS, or {_drop(statement)} before it"
-            raise self.source.error(name.at, f"function '{name.text}' exists already", hint)
+            hint = f"write IF NOT EXISTS, or {_write_drop(statement)} first"
+            raise self.source.error(name.at, f"function '{name.text}' already exists", hint)
         holder[key] = self._function(statement, files)
         self.catalogs.version += 1  # a view may have called another function of this name
 
     def drop(self, statement: DropFunction) -> None:
         """Remove a function. Raises SqlError if there is none."""
         name = statement.function
-        holder, key = self._holder(name, statement.temporary, statement.system)
+        holder, key = self._find_holder(name, statement.temporary, statement.system)
         if key not in holder:
             if statement.if_exists:
                 return
-            hint = suggestion(name.text, self.names(self.catalogs.current))
+            hint = suggest_name(name.text, self.names(self.catalogs.current))
             if not statement.temporary and key in self._temporary:
                 hint = "write DROP TEMPORARY FUNCTION"
             kind = "temporary system " if statement.system else "temporary " if statement.temporary else ""
@@ -64,11 +64,11 @@ class FunctionCatalog:
         own = (path[2] for path in (*self._temporary, *self._permanent) if path[:2] == space)
         return sorted({each.lower() for each in (*self._system, *own)})
 
-    def seen_from(self, space: Space) -> SeenFunctions:
+    def restrict_to(self, space: Space) -> VisibleFunctions:
         """The functions for the expressions of a database."""
-        return SeenFunctions(self, space)
+        return VisibleFunctions(self, space)
 
-    def system(self, name: str) -> Function | None:
+    def find_system_function(self, name: str) -> Function | None:
         """The temporary system function of a name."""
         return self._system.get(name)
 
@@ -76,7 +76,7 @@ class FunctionCatalog:
         """The function of a database; a temporary one hides another."""
         return self._temporary.get(path) or self._permanent.get(path)
 
-    def _holder(self, name: TableName, temporary: bool, system: bool) -> tuple[dict[Any, Function], Any]:
+    def _find_holder(self, name: TableName, temporary: bool, system: bool) -> tuple[dict[Any, Function], Any]:
         """Where a function is, and its key there."""
         if system:
             if name.spaces:
@@ -86,9 +86,9 @@ class FunctionCatalog:
         return self._temporary if temporary else self._permanent, (*spaces, last.upper())
 
     def _function(self, statement: CreateFunction, files: Sequence[str]) -> Function:
-        return _function(statement.function.name, self._definition(statement.target, files))
+        return _function(statement.function.name, self._load_definition(statement.target, files))
 
-    def _definition(self, target: Name, files: Sequence[str]) -> UserDefinedFunction:
+    def _load_definition(self, target: Name, files: Sequence[str]) -> UserDefinedFunction:
         """The object that a name of a module and of a function in it means."""
         module, _, name = target.text.rpartition(".")
         if not module or not name.isidentifier():
@@ -100,10 +100,10 @@ class FunctionCatalog:
                 modules = modules_of(files)
             except AttributeError:
                 public = [each for each in vars(sys.modules[module]) if not each.startswith("_")]
-                hint = suggestion(name, public)
+                hint = suggest_name(name, public)
                 raise self.source.error(target.at, f"module '{module}' has no '{name}'", hint) from None
             except ModuleNotFoundError as error:
-                raise self._unfound(target, module, error, files) from None
+                raise self._not_found_error(target, module, error, files) from None
             except Exception as error:  # the module is the user's, and may raise anything
                 reason = f"importing '{module}' raised {type(error).__name__}: {error}"
                 raise self.source.error(target.at, reason, "fix the module") from error
@@ -118,7 +118,9 @@ class FunctionCatalog:
         except (TypeError, ValueError) as error:
             raise self.source.error(target.at, str(error), "write it with @udf(result_type=..)") from None
 
-    def _unfound(self, target: Name, module: str, error: ModuleNotFoundError, files: Sequence[str]) -> DefinitionError:
+    def _not_found_error(
+        self, target: Name, module: str, error: ModuleNotFoundError, files: Sequence[str]
+    ) -> DefinitionError:
         if error.name and not f"{module}.".startswith(f"{error.name}."):
             reason = f"'{module}' imports '{error.name}', which cannot be found"
             return self.source.error(target.at, reason, "install it, or set 'python.files' to where it is")
@@ -128,15 +130,15 @@ class FunctionCatalog:
 
 
 @dataclass(frozen=True)
-class SeenFunctions:
+class VisibleFunctions:
     """The functions of a file, as expressions in a database see them."""
 
     catalog: FunctionCatalog
     space: Space
 
-    def system(self, name: str) -> Function | None:
+    def find_system_function(self, name: str) -> Function | None:
         """The temporary system function of a name."""
-        return self.catalog.system(name)
+        return self.catalog.find_system_function(name)
 
     def find_function(self, parts: tuple[str, ...]) -> Function | None:
         """The function of the database, or of the one whose name comes before its own."""
@@ -172,5 +174,5 @@ def _function(name: str, definition: UserDefinedFunction) -> Function:
     )
 
 
-def _drop(statement: CreateFunction) -> str:
+def _write_drop(statement: CreateFunction) -> str:
     return f"DROP {'TEMPORARY ' if statement.temporary else ''}{'SYSTEM ' if statement.system else ''}FUNCTION"

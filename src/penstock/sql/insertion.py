@@ -11,10 +11,10 @@ from penstock.spi import Connector, Registry, SinkCapabilities, WithOverwrite
 from penstock.sql.bind.expressions.selection import Selected, number_names
 from penstock.sql.bind.results import Result
 from penstock.sql.bind.tables.definitions import DeclaredTable
-from penstock.sql.parse.source import Errors, SourceText, suggestion
+from penstock.sql.parse.source import Errors, SourceText, suggest_name
 from penstock.sql.parse.statements import Insert
 from penstock.types import NULL, Field, NullType, RowKind, RowType
-from penstock.types.casts import assignable
+from penstock.types.casts import is_assignable
 
 
 @dataclass(frozen=True)
@@ -43,19 +43,18 @@ class Insertion:
             return None
         definition, spec = made
         self.errors.attempt(partial(self._check_conflict, spec.capabilities))
-        order = self._order(self.into, definition.written)
+        order = self._order_columns(self.into, definition.written)
         columns = [] if result.columns is None else self._fit_columns(list(result.columns), definition.written, order)
         if self.errors or result.node is None:
             return None
         input_ = project(result.node, number_names(columns))
-        said = self.statement.conflict is not None
         return Sink(
             definition.written,
             input_,
             definition.name,
             self.into.connector,
             spec,
-            said,
+            on_conflict_deduplicate=self.statement.conflict is not None,
             at=str(self.source.at(self.statement.at)),
         )
 
@@ -81,12 +80,12 @@ class Insertion:
             reason = f"ON CONFLICT DO {conflict.text} is not supported"
             raise self.source.unsupported_feature(conflict.at, reason, "write DO DEDUPLICATE: the last row stays")
 
-    def _order(self, into: DeclaredTable, written: RowType) -> tuple[str, ...]:
+    def _order_columns(self, into: DeclaredTable, written: RowType) -> tuple[str, ...]:
         """The columns that the query's values go to, in the query's order."""
         names = self.statement.columns
         for index, name in enumerate(names):
             if into.schema.field(name.text) is None:
-                hint = suggestion(name.text, written.names)
+                hint = suggest_name(name.text, written.names)
                 reason = f"table '{into.definition.name}' has no column '{name.text}'"
             elif written.field(name.text) is None:
                 reason, hint = f"column '{name.text}' is computed and cannot be written", "leave it out"
@@ -94,7 +93,7 @@ class Insertion:
                 reason, hint = f"column '{name.text}' is named twice", "name it once"
             else:
                 continue
-            self._problem(name.at, reason, hint)
+            self._add_problem(name.at, reason, hint)
         return tuple(name.text for name in names) or written.names
 
     def _fit_columns(self, selected: list[Selected | None], written: RowType, order: tuple[str, ...]) -> list[Selected]:
@@ -104,7 +103,7 @@ class Insertion:
                 takes = f"'{self.statement.table.text}' takes {len(order)}: {', '.join(order)}"
                 reason = f"the number of columns in the query is {len(selected)}, but {takes}"
                 at = selected[0].at if selected and selected[0] else self.statement.query.at
-                self._problem(at, reason, self._virtual_hint(self.virtual))
+                self._add_problem(at, reason, self._hint_at_virtual(self.virtual))
             return []
         given = {name: item for name, item in zip(order, selected, strict=True) if item is not None}
         fitted = []
@@ -114,20 +113,20 @@ class Insertion:
             elif column.name not in order:
                 if not column.type.nullable:
                     reason = f"column '{column.name}' is NOT NULL and gets no value"
-                    self._problem(self.statement.table.at, reason, "name it too")
+                    self._add_problem(self.statement.table.at, reason, "name it too")
                 fitted.append(Selected(column.name, cast(_NULL, column.type), -1))
         return fitted
 
     def _cast(self, item: Selected, column: Field) -> Selected:
-        if not assignable(item.value.type, column.type):
+        if not is_assignable(item.value.type, column.type):
             reason = f"{item.value.type.text()} does not fit column '{column.name}', which is {column.type.text()}"
-            virtual = self._virtual_hint((item.name,) if item.name in self.virtual else ())
-            self._problem(item.at, reason, virtual or f"CAST it: CAST(.. AS {column.type.text()})")
+            virtual = self._hint_at_virtual((item.name,) if item.name in self.virtual else ())
+            self._add_problem(item.at, reason, virtual or f"CAST it: CAST(.. AS {column.type.text()})")
         if isinstance(item.value.type, NullType):
             return replace(item, value=cast(item.value, column.type))
         return item
 
-    def _virtual_hint(self, virtual: tuple[str, ...]) -> str:
+    def _hint_at_virtual(self, virtual: tuple[str, ...]) -> str:
         """A hint that these columns get a value only if the statement names them."""
         if not virtual or self.statement.columns:
             return ""
@@ -135,7 +134,7 @@ class Insertion:
         are = "is VIRTUAL: it is" if len(virtual) == 1 else "are VIRTUAL: they are"
         return f"{names} {are} written only if named, as in INSERT INTO {self.statement.table.text} ({virtual[0]}, ..)"
 
-    def _problem(self, at: int, reason: str, hint: str) -> None:
+    def _add_problem(self, at: int, reason: str, hint: str) -> None:
         self.errors.append(self.source.schema_error(at, reason, hint))
 
 

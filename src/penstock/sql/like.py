@@ -19,7 +19,7 @@ def apply_like(statement: CreateTable, base: CreateTable, source: SourceText) ->
     unless they are excluded or overwritten."""
     like = statement.like
     assert like is not None  # noqa: S101 - only such statements are merged
-    merge = _Merge(with_key(statement), base, source, _rules(like.rules, source))
+    merge = _Merge(with_key(statement), base, source, _read_rules(like.rules, source))
     return replace(
         statement,
         columns=merge.columns(),
@@ -41,7 +41,7 @@ def with_key(statement: CreateTable) -> CreateTable:
     return replace(statement, columns=columns, primary_key=PrimaryKey(tuple(marked), "", marked[0].at))
 
 
-def _rules(given: Sequence[LikeRule], source: SourceText) -> dict[str, str]:
+def _read_rules(given: Sequence[LikeRule], source: SourceText) -> dict[str, str]:
     """The rule of each feature."""
     found: dict[str, str] = {}
     for each in given:
@@ -73,12 +73,12 @@ class _Merge:
             if again is None:
                 kept.append(each)
                 continue
-            if rule == "OVERWRITING" and _kind(again) == _kind(each):
+            if rule == "OVERWRITING" and _classify(again) == _classify(each):
                 kept.append(own.pop(each.name.text))
                 continue
-            reason = f"column '{each.name.text}' is in table '{self.base.table.text}' too"
+            reason = f"column '{each.name.text}' is also in table '{self.base.table.text}'"
             hint = "leave it out"
-            if not each.physical and _kind(again) == _kind(each):
+            if not each.physical and _classify(again) == _classify(each):
                 feature = "GENERATED" if each.expression else "METADATA"
                 hint = f"write EXCLUDING {feature} or OVERWRITING {feature}"
             raise self.source.error(again.name.at, reason, hint)
@@ -86,41 +86,41 @@ class _Merge:
 
     def primary_key(self) -> PrimaryKey | None:
         """The primary key of one of the two."""
-        own, other = self.statement.primary_key, self._base("CONSTRAINTS", self.base.primary_key)
+        own, other = self.statement.primary_key, self._take_base("CONSTRAINTS", self.base.primary_key)
         if own is not None and other is not None:
-            raise self._twice(own.at, "a PRIMARY KEY", "write EXCLUDING CONSTRAINTS")
+            raise self._twice_error(own.at, "a PRIMARY KEY", "write EXCLUDING CONSTRAINTS")
         return own or other
 
     def partitions(self) -> tuple[Name, ...]:
         """The columns of PARTITIONED BY of one of the two."""
-        own, other = self.statement.partitioned_by, self._base("PARTITIONS", self.base.partitioned_by)
+        own, other = self.statement.partitioned_by, self._take_base("PARTITIONS", self.base.partitioned_by)
         if own and other:
-            raise self._twice(own[0].at, "PARTITIONED BY", "write EXCLUDING PARTITIONS")
+            raise self._twice_error(own[0].at, "PARTITIONED BY", "write EXCLUDING PARTITIONS")
         return own or other or ()
 
     def watermark(self) -> tuple[Name, Unbound] | None:
         """The watermark of one of the two."""
-        own, other = self.statement.watermark, self._base("WATERMARKS", self.base.watermark)
+        own, other = self.statement.watermark, self._take_base("WATERMARKS", self.base.watermark)
         if own is not None and other is not None and self.rules["WATERMARKS"] != "OVERWRITING":
-            raise self._twice(own[0].at, "a watermark", "write EXCLUDING WATERMARKS or OVERWRITING WATERMARKS")
+            raise self._twice_error(own[0].at, "a watermark", "write EXCLUDING WATERMARKS or OVERWRITING WATERMARKS")
         return own or other
 
     def options(self) -> tuple[GivenOption, ...]:
         """The options of both."""
         own = {key.text for key, _ in self.statement.options}
-        others = self._base("OPTIONS", self.base.options) or ()
+        others = self._take_base("OPTIONS", self.base.options) or ()
         twice = next((key for key, _ in others if key.text in own), None)
         if twice is not None and self.rules["OPTIONS"] != "OVERWRITING":
             at = next(key.at for key, _ in self.statement.options if key.text == twice.text)
-            raise self._twice(at, f"option '{twice.text}'", "write EXCLUDING OPTIONS or OVERWRITING OPTIONS")
+            raise self._twice_error(at, f"option '{twice.text}'", "write EXCLUDING OPTIONS or OVERWRITING OPTIONS")
         return (*(each for each in others if each[0].text not in own), *self.statement.options)
 
-    def _base(self, feature: str, part: _T | None) -> _T | None:
+    def _take_base(self, feature: str, part: _T | None) -> _T | None:
         return None if self.rules[feature] == "EXCLUDING" else part
 
-    def _twice(self, at: int, part: str, hint: str) -> SqlError:
-        return self.source.error(at, f"table '{self.base.table.text}' has {part} too", hint)
+    def _twice_error(self, at: int, part: str, hint: str) -> SqlError:
+        return self.source.error(at, f"table '{self.base.table.text}' also has {part}", hint)
 
 
-def _kind(column: ColumnDeclaration) -> tuple[bool, bool]:
+def _classify(column: ColumnDeclaration) -> tuple[bool, bool]:
     return column.physical, column.expression is not None

@@ -16,14 +16,14 @@ from pathlib import Path
 
 @contextmanager
 def importing(files: Sequence[str], module: str) -> Iterator[None]:
-    """``module``, and those that it imports, are looked for in ``files``, which are folders, zip files or modules
-    themselves, and then where Python looks. Modules that have their names, and are not what is found there, make way
-    until they are imported."""
+    """Python searches for ``module``, and for the modules that it imports, in ``files`` first, which are folders, zip
+    files or modules themselves, and then in its own path. Other modules with the same names are set aside until these
+    are imported."""
     places = [str(Path(each).parent) if each.endswith(".py") else each for each in files]
     before = list(sys.path)
     sys.path[:0] = places
     importlib.invalidate_caches()
-    away = {name: sys.modules.pop(name) for name in _others(module.partition(".")[0])}
+    away = {name: sys.modules.pop(name) for name in _find_others(module.partition(".")[0])}
     try:
         yield
     finally:
@@ -44,21 +44,21 @@ def modules_of(files: Sequence[str]) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
-def _others(target: str) -> list[str]:
-    """The names of imported modules that an import would now find in another place, or nowhere: that of ``target``, and
-    those that are not installed."""
+def _find_others(target: str) -> list[str]:
+    """The names of imported modules that an import would now find in another place, or nowhere: ``target``, and modules
+    that are not installed."""
     tops = {name for name in sys.modules if "." not in name and name != "__main__"}
     moved = set()
     for name in tops:
-        place = _place(getattr(sys.modules[name], "__spec__", None))
+        place = _find_place(getattr(sys.modules[name], "__spec__", None))
         if place is None or (name != target and _is_installed(place[0])):
             continue
-        if _place(PathFinder.find_spec(name)) != place:
+        if _find_place(PathFinder.find_spec(name)) != place:
             moved.add(name)
     return [name for name in sys.modules if name.partition(".")[0] in moved]
 
 
-def _place(spec: ModuleSpec | None) -> tuple[str, ...] | None:
+def _find_place(spec: ModuleSpec | None) -> tuple[str, ...] | None:
     """The file of a module, or the folders of a package without one; None if it has neither."""
     if spec is None:
         return None
@@ -69,7 +69,7 @@ def _place(spec: ModuleSpec | None) -> tuple[str, ...] | None:
 
 def _is_installed(file: str) -> bool:
     """Whether a file is one of penstock, of Python or of an installed package."""
-    return any(_is_within(file, each) for each in _installed())
+    return any(_is_within(file, each) for each in _find_installed())
 
 
 def _is_within(file: str, folder: str) -> bool:
@@ -77,7 +77,7 @@ def _is_within(file: str, folder: str) -> bool:
 
 
 @cache
-def _installed() -> frozenset[str]:
+def _find_installed() -> frozenset[str]:
     """The folders of penstock, of Python and of installed packages, as they are and without links."""
     package = str(Path(__file__).parents[1])
     places = [package, site.getusersitepackages(), *sysconfig.get_paths().values()]

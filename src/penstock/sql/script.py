@@ -22,7 +22,7 @@ from penstock.sql.bind.tables.hints import collect_remarks, with_options
 from penstock.sql.catalogs import ViewEntry
 from penstock.sql.ddl import Definitions
 from penstock.sql.insertion import Insertion
-from penstock.sql.parse.commands import created_name, parse_statement, split_statements
+from penstock.sql.parse.commands import find_created_name, parse_statement, split_statements
 from penstock.sql.parse.queries import QueryGrammar
 from penstock.sql.parse.source import Errors, SourceText
 from penstock.sql.parse.statements import (
@@ -133,12 +133,12 @@ class _ScriptReader:
     def read(self, tokens: tuple[Token, ...]) -> None:
         """Read one statement, and keep its problems."""
         try:
-            with self.source.limited_nesting(tokens[0].at, "statement"):
+            with self.source.limit_nesting(tokens[0].at, "statement"):
                 self._run(parse_statement(QueryGrammar(self.source, tokens)))
         except DefinitionError as error:
             self.errors.append(error)
-            if name := created_name(QueryGrammar(self.source, tokens)):
-                self.definitions.fail(name)
+            if name := find_created_name(QueryGrammar(self.source, tokens)):
+                self.definitions.remember_failed(name)
             cursor = QueryGrammar(self.source, tokens)
             if cursor.sees("EXECUTE", "STATEMENT", "SET", "BEGIN"):
                 self._begin(tokens[0].at, None)
@@ -151,12 +151,12 @@ class _ScriptReader:
             self.errors.append(self.source.error(self.set_at, "the statement set has no END", "close it with END;"))
         if not self.jobs and not self.printed and not self.errors:
             reason = "there is no INSERT INTO, so there is nothing to run"
-            self.errors += [OptionsError((problem,)) for _, problem in self.definitions.unusable()]
+            self.errors += [OptionsError((problem,)) for _, problem in self.definitions.find_unusable()]
             self.errors.append(self.source.error(len(self.source.text), reason, "add one"))
         self.errors.check()
         warnings = [
             f"{problem.where}: table '{table.definition.name}' cannot be read or written: {problem.reason}"
-            for table, problem in self.definitions.unusable()
+            for table, problem in self.definitions.find_unusable()
             if table.connector  # without one it may serve LIKE only
         ]
         return Script(tuple(self.jobs), (*self.settings.warnings, *warnings), tuple(self.printed))
@@ -169,9 +169,9 @@ class _ScriptReader:
             return
         match statement:
             case Insert():
-                self._add(self._sink(statement))
+                self._add_sink(self._bind_sink(statement))
             case CreateTableAs():
-                self._add(self._create_table_as(statement))
+                self._add_sink(self._create_table_as(statement))
             case Explain():
                 self._explain(statement)
             case Show():
@@ -219,7 +219,7 @@ class _ScriptReader:
             raise self.source.error(at, "the statement set is empty", "put INSERT INTO statements into it")
 
     def _start(self, sinks: tuple[Sink, ...]) -> None:
-        wanted = self._name(sinks)
+        wanted = self._choose_name(sinks)
         taken = {job.name for job in self.jobs}
         name = wanted if wanted not in taken else f"{wanted}-{sinks[0].table}"
         count = 2
@@ -227,12 +227,12 @@ class _ScriptReader:
             name, count = f"{wanted}-{sinks[0].table}-{count}", count + 1
         self.jobs.append(Job(name, sinks, self.settings.settings()))
 
-    def _name(self, sinks: tuple[Sink, ...]) -> str:
+    def _choose_name(self, sinks: tuple[Sink, ...]) -> str:
         return self.settings.name or self.default_name or f"insert-into_{sinks[0].table}"
 
     def _explain(self, statement: Explain) -> None:
         if isinstance(statement.explained, tuple):
-            sinks = [self._sink(each) for each in statement.explained]
+            sinks = [self._bind_sink(each) for each in statement.explained]
             known = tuple(each for each in sinks if each is not None)
             if len(known) == len(sinks):
                 self._explain_sinks(known, statement.details)
@@ -250,7 +250,7 @@ class _ScriptReader:
             self._print_plan((rows,), (job.sinks[0].input,), job, statement.details)
 
     def _explain_sinks(self, sinks: tuple[Sink, ...], details: frozenset[str]) -> None:
-        job = plan_job(Job(self._name(sinks), sinks, self.settings.settings()))
+        job = plan_job(Job(self._choose_name(sinks), sinks, self.settings.settings()))
         self._print_plan(sinks, job.sinks, job, details)
 
     def _print_plan(self, given: tuple[Node, ...], nodes: tuple[Node, ...], job: Job, details: frozenset[str]) -> None:
@@ -259,7 +259,7 @@ class _ScriptReader:
         text = flink_explain(given, nodes, details, batch=job.settings.batch)
         self._print(f"{text}\n== Route ==\n{describe_route(job)}\n")
 
-    def _add(self, sink: Sink | None) -> None:
+    def _add_sink(self, sink: Sink | None) -> None:
         if sink is None:
             return
         if self.set_at is not None:
@@ -267,7 +267,7 @@ class _ScriptReader:
         else:
             self._start((sink,))
 
-    def _sink(self, statement: Insert) -> Sink | None:
+    def _bind_sink(self, statement: Insert) -> Sink | None:
         """The sink of an INSERT INTO; None if one of its tables has problems. Raises DefinitionError with every problem
         of the statement."""
         errors = Errors()
@@ -292,7 +292,7 @@ class _ScriptReader:
         errors.check()
         if result.complete is None:
             if keep:
-                self.definitions.fail(statement.created.table.path)
+                self.definitions.remember_failed(statement.created.table.path)
             return None
         into, insert = self.definitions.create_as(statement, result.complete, keep=keep)
         return self._bind_insert(insert, into, result, errors)

@@ -17,7 +17,7 @@ from penstock.sql.catalogs import Space, TableEntry, ViewEntry
 from penstock.sql.ddl import Definitions
 from penstock.sql.parse.statements import CreateTable, CreateView, Describe, Pattern, Show
 from penstock.sql.parse.syntax import Name, TableName
-from penstock.types import Field, RowType, quoted_name
+from penstock.types import Field, RowType, quote_name
 
 _HEADS = {
     "TABLES": "table name",
@@ -74,19 +74,19 @@ class Showing:
             case "SET":
                 return table_text(("key", "value"), self.settings)
             case "COLUMNS":
-                return self._columns(_table(statement.parts), statement.pattern)
+                return self._show_columns(_table(statement.parts), statement.pattern)
             case "CREATE TABLE":
-                return self._create_table(_table(statement.parts))
+                return self._show_create_table(_table(statement.parts))
             case "CREATE VIEW":
-                return self._create_view(_table(statement.parts))
+                return self._show_create_view(_table(statement.parts))
             case "CREATE CATALOG" | "CATALOG":
-                return self._catalog(statement.parts[0], create=statement.what != "CATALOG")
+                return self._show_catalog(statement.parts[0], create=statement.what != "CATALOG")
         names = [each for each in self._names(statement) if _matches(statement.pattern, each)]
         return table_text((_HEADS[statement.what],), [(each,) for each in names])
 
     def describe(self, statement: Describe) -> str:
         """What DESCRIBE prints."""
-        return self._columns(statement.table, None)
+        return self._show_columns(statement.table, None)
 
     def _function_space(self, statement: Show) -> Space:
         return self.definitions.space(statement.parts) if statement.parts else self.definitions.catalogs.current
@@ -122,16 +122,16 @@ class Showing:
 
     # --- tables -----------------------------------------------------------------------------------------------
 
-    def _columns(self, table: TableName, pattern: Pattern | None) -> str:
+    def _show_columns(self, table: TableName, pattern: Pattern | None) -> str:
         entry = self.definitions.entry(table)
         if isinstance(entry, ViewEntry):
             found = self.definitions.view(table)
-            rows = [] if found is None else _schema_rows(found)
+            rows = [] if found is None else _describe_schema(found)
             comments: dict[str, str] = {}
         elif entry.found is None:
             return ""
         else:
-            rows = [_row(each, entry.found) for each in entry.found.definition.columns]
+            rows = [_describe_column(each, entry.found) for each in entry.found.definition.columns]
             comments = {each.name.text: each.comment for each in entry.statement.columns if each.comment}
         heads: tuple[str, ...] = ("name", "type", "null", "key", "extras", "watermark")
         if comments:
@@ -139,7 +139,7 @@ class Showing:
             rows = [(*row, comments.get(row[0], "")) for row in rows]
         return table_text(heads, [row for row in rows if _matches(pattern, row[0])])
 
-    def _create_table(self, table: TableName) -> str:
+    def _show_create_table(self, table: TableName) -> str:
         entry = self.definitions.entry(table)
         if isinstance(entry, ViewEntry):
             source = self.definitions.source
@@ -147,28 +147,28 @@ class Showing:
         if entry.found is None:
             return ""
         path = self.definitions.path(table)
-        return _create_text(entry, entry.found, path)
+        return _write_create(entry, entry.found, path)
 
-    def _create_view(self, table: TableName) -> str:
+    def _show_create_view(self, table: TableName) -> str:
         entry, source = self.definitions.entry(table), self.definitions.source
         if isinstance(entry, TableEntry):
             raise source.error(table.at, f"'{table.text}' is a table", "write SHOW CREATE TABLE")
         found = self.definitions.view(table)
-        names = [] if found is None else [f"  {quoted_name(each)}" for each in found.names]
-        head = f"CREATE {_temporary(entry.statement)}VIEW {_quote_path(self.definitions.path(table))}"
-        said = f"\nCOMMENT {_string(entry.statement.comment)}" if entry.statement.comment else ""
+        names = [] if found is None else [f"  {quote_name(each)}" for each in found.names]
+        head = f"CREATE {_write_temporary(entry.statement)}VIEW {_quote_path(self.definitions.path(table))}"
+        said = f"\nCOMMENT {_quote_string(entry.statement.comment)}" if entry.statement.comment else ""
         query = source.text[entry.statement.query.at : entry.statement.end].rstrip()
-        return f"{head} (\n{_lines(names)}\n){said}\nAS {query}"
+        return f"{head} (\n{_join_lines(names)}\n){said}\nAS {query}"
 
-    def _catalog(self, name: Name, *, create: bool) -> str:
+    def _show_catalog(self, name: Name, *, create: bool) -> str:
         catalog = self.definitions.catalogs.catalogs[self.definitions.catalog(name)]
         if not create:
             type_ = catalog.options["type"].strip("'")
             rows = [("name", name.text), ("type", type_), ("comment", catalog.comment)]
             return table_text(("info name", "info value"), rows)
-        said = f"COMMENT {_string(catalog.comment)}\n" if catalog.comment else ""
-        options = _lines([f"  '{key}' = {value}" for key, value in catalog.options.items()])
-        return f"CREATE CATALOG {quoted_name(name.text)}\n{said}WITH (\n{options}\n)"
+        said = f"COMMENT {_quote_string(catalog.comment)}\n" if catalog.comment else ""
+        options = _join_lines([f"  '{key}' = {value}" for key, value in catalog.options.items()])
+        return f"CREATE CATALOG {quote_name(name.text)}\n{said}WITH (\n{options}\n)"
 
 
 def _table(parts: tuple[Name, ...]) -> TableName:
@@ -176,22 +176,22 @@ def _table(parts: tuple[Name, ...]) -> TableName:
     return TableName(last.text, parts[0].at, tuple(each.text for each in spaces))
 
 
-def _schema_rows(schema: RowType) -> list[tuple[str, ...]]:
+def _describe_schema(schema: RowType) -> list[tuple[str, ...]]:
     return [
         (each.name, each.type.with_nullability(True).text(), str(each.type.nullable).upper(), "", "", "")
         for each in schema.fields
     ]
 
 
-def _row(column: Column, table: DeclaredTable) -> tuple[str, ...]:
+def _describe_column(column: Column, table: DeclaredTable) -> tuple[str, ...]:
     """The row of DESCRIBE for a column."""
     name, type_, key, extras, watermark = column.name, column.type.with_nullability(True).text(), "", "", ""
     if isinstance(column, ComputedColumn):
-        extras = f"AS {_expression(column)}"
+        extras = f"AS {_write_expression(column)}"
         if is_proctime(column.expression):
             type_ += " *PROCTIME*"
     elif column.kind is ColumnKind.METADATA:
-        extras = _metadata(column)
+        extras = _write_metadata(column)
     if name in table.definition.primary_key:
         key = f"PRI({', '.join(table.definition.primary_key)})"
     if table.watermark is not None and name == table.event_time:
@@ -200,60 +200,60 @@ def _row(column: Column, table: DeclaredTable) -> tuple[str, ...]:
     return name, type_, str(column.type.nullable).upper(), key, extras, watermark
 
 
-def _metadata(column: Column) -> str:
-    source = "" if column.key == column.name else f" FROM {_string(column.key)}"
+def _write_metadata(column: Column) -> str:
+    source = "" if column.key == column.name else f" FROM {_quote_string(column.key)}"
     return f"METADATA{source}{' VIRTUAL' if column.virtual else ''}"
 
 
-def _expression(column: ComputedColumn) -> str:
+def _write_expression(column: ComputedColumn) -> str:
     return flink_sql(column.expression)
 
 
 # --- CREATE TABLE -------------------------------------------------------------------------------------------------
 
 
-def _create_text(entry: TableEntry, table: DeclaredTable, path: Sequence[str]) -> str:
+def _write_create(entry: TableEntry, table: DeclaredTable, path: Sequence[str]) -> str:
     statement = entry.statement
     said = {each.name.text: each.comment for each in statement.columns if each.comment}
-    body = [f"  {_column_text(each, said.get(each.name, ''))}" for each in table.definition.columns]
+    body = [f"  {_write_column(each, said.get(each.name, ''))}" for each in table.definition.columns]
     if table.watermark is not None:
-        body.append(f"  WATERMARK FOR {quoted_name(table.event_time)} AS {flink_sql(table.watermark)}")
+        body.append(f"  WATERMARK FOR {quote_name(table.event_time)} AS {flink_sql(table.watermark)}")
     if table.definition.primary_key:
-        name = quoted_name(key_name(statement))
+        name = quote_name(key_name(statement))
         body.append(f"  CONSTRAINT {name} PRIMARY KEY ({_names(table.definition.primary_key)}) NOT ENFORCED")
-    lines = [f"CREATE {_temporary(statement)}TABLE {_quote_path(path)} (", _lines(body), ")"]
+    lines = [f"CREATE {_write_temporary(statement)}TABLE {_quote_path(path)} (", _join_lines(body), ")"]
     if statement.comment:
-        lines.append(f"COMMENT {_string(statement.comment)}")
+        lines.append(f"COMMENT {_quote_string(statement.comment)}")
     if statement.partitioned_by:
         lines.append(f"PARTITIONED BY ({_names([each.text for each in statement.partitioned_by])})")
     options = [f"  {key.shown} = {value.shown}" for key, value in statement.options]
-    return "\n".join([*lines, *(("WITH (", _lines(options), ")") if options else ())])
+    return "\n".join([*lines, *(("WITH (", _join_lines(options), ")") if options else ())])
 
 
-def _column_text(column: Column, comment: str) -> str:
-    said = f" COMMENT {_string(comment)}" if comment else ""
+def _write_column(column: Column, comment: str) -> str:
+    said = f" COMMENT {_quote_string(comment)}" if comment else ""
     if isinstance(column, ComputedColumn):
-        return f"{quoted_name(column.name)} AS {_expression(column)}{said}"
-    more = f" {_metadata(column)}" if column.kind is ColumnKind.METADATA else ""
+        return f"{quote_name(column.name)} AS {_write_expression(column)}{said}"
+    more = f" {_write_metadata(column)}" if column.kind is ColumnKind.METADATA else ""
     return f"{Field(column.name, column.type)}{more}{said}"
 
 
-def _temporary(statement: CreateTable | CreateView) -> str:
+def _write_temporary(statement: CreateTable | CreateView) -> str:
     return "TEMPORARY " if statement.temporary else ""
 
 
-def _lines(texts: Sequence[str]) -> str:
+def _join_lines(texts: Sequence[str]) -> str:
     return ",\n".join(texts)
 
 
 def _names(names: Sequence[str]) -> str:
-    return ", ".join(quoted_name(each) for each in names)
+    return ", ".join(quote_name(each) for each in names)
 
 
 def _quote_path(path: Sequence[str]) -> str:
-    return ".".join(quoted_name(each) for each in path)
+    return ".".join(quote_name(each) for each in path)
 
 
-def _string(text: str) -> str:
+def _quote_string(text: str) -> str:
     escaped = text.replace("'", "''")
     return f"'{escaped}'"

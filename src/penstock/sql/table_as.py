@@ -24,7 +24,7 @@ def with_columns(
     created, errors = statement.created, Errors()
     names = [each.name for each in number_names(list(selected))]
     columns = {
-        name: errors.attempt(partial(_declaration, replace(each, name=name), source))
+        name: errors.attempt(partial(_make_declaration, replace(each, name=name), source))
         for name, each in zip(names, selected, strict=True)
     }
     errors.check()
@@ -42,7 +42,7 @@ def with_columns(
     return replace(created, columns=own, primary_key=primary_key), insert
 
 
-def _declaration(column: Selected, source: SourceText) -> ColumnDeclaration:
+def _make_declaration(column: Selected, source: SourceText) -> ColumnDeclaration:
     if isinstance(column.value.type, NullType):
         raise source.error(column.at, *UNTYPED_NULL)
     if has_interval(column.value.type):
@@ -70,11 +70,11 @@ def _order_columns(
 def _merge_columns(
     columns: tuple[ColumnDeclaration, ...], given: dict[str, ColumnDeclaration], source: SourceText
 ) -> tuple[ColumnDeclaration, ...]:
-    """A table's own ``columns``, and those of the query, whose types the own ones may give."""
+    """A table's own ``columns``, and the columns of the query, whose types the own columns may give."""
     for each in columns:
         name = each.name.text
         if name in given and not each.physical:
-            reason = f"the query has a column '{name}' too, and this one is not a column of records"
+            reason = f"the query also has a column '{name}', and this one is not a column of records"
             raise source.schema_error(each.name.at, reason, "rename one of them")
         if name not in given and each.type is not None and each.physical and not each.type.nullable:
             reason = f"column '{name}' is NOT NULL, and the query gives it no value"

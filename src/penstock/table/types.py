@@ -1,4 +1,4 @@
-"""Flink's types by PyFlink's names, and the types that Python's hints stand for."""
+"""Flink's types by PyFlink's names, and the types that Python's type hints mean."""
 
 from __future__ import annotations
 
@@ -39,17 +39,17 @@ _HINTS: Mapping[Any, DataType] = {
 }
 
 
-def hinted_type(hint: Any) -> DataType | None:
-    """The type that a hint of Python stands for: ``int`` is BIGINT, ``list[str]`` is ARRAY<STRING>. None for others."""
+def find_hinted_type(hint: Any) -> DataType | None:
+    """The type that a Python type hint means: ``int`` is BIGINT, ``list[str]`` is ARRAY<STRING>. None for others."""
     origin, args = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
         known = [each for each in args if each is not type(None)]
-        return hinted_type(known[0]) if len(known) == 1 else None
+        return find_hinted_type(known[0]) if len(known) == 1 else None
     if origin in (list, Sequence) and len(args) == 1:
-        element = hinted_type(args[0])
+        element = find_hinted_type(args[0])
         return None if element is None else ArrayType(element)
     if origin in (dict, Mapping) and len(args) == 2:
-        key, value = map(hinted_type, args)
+        key, value = map(find_hinted_type, args)
         return None if key is None or value is None else MapType(key, value)
     try:
         return _HINTS.get(hint)

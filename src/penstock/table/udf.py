@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, get_type_hints
 
-from penstock.table.types import expect_type, hinted_type
+from penstock.table.types import expect_type, find_hinted_type
 from penstock.types import DataType
 
 __all__ = ["FunctionContext", "ScalarFunction", "udf"]
@@ -37,7 +37,7 @@ class ScalarFunction(ABC):
         """Called before the first row of a task: the place for connections and models."""
 
     def close(self) -> None:  # noqa: B027
-        """Called when the task needs the function no more."""
+        """Called when the task no longer needs the function."""
 
     def is_deterministic(self) -> bool:
         """Whether equal arguments always give equal results."""
@@ -78,12 +78,12 @@ def udf(
 
     The types are Flink's (``DataTypes.BIGINT()``, ``'BIGINT'``), or follow from the hints of ``f``. With ``func_type``
     ``pandas`` it gets a Series for each argument and returns one, with ``arrow`` an Arrow array. Raises TypeError for
-    what is no function or without a type of its result, and ValueError for another ``func_type``.
+    an object that is not a function or has no result type, and ValueError for another ``func_type``.
     """
     if func_type not in _KINDS:
-        raise ValueError(f"func_type is one of {', '.join(_KINDS)}, not {func_type!r}")
+        raise ValueError(f"func_type must be one of {', '.join(_KINDS)}, not {func_type!r}")
     given = partial(
-        _declared,
+        _declare_function,
         input_types=input_types,
         result_type=result_type,
         deterministic=deterministic,
@@ -93,7 +93,7 @@ def udf(
     return given if f is None else given(f)
 
 
-def _declared(
+def _declare_function(
     f: Callable[..., Any] | ScalarFunction | type[ScalarFunction],
     *,
     input_types: DataType | str | Sequence[DataType | str] | None,
@@ -108,31 +108,33 @@ def _declared(
         raise TypeError(f"udf takes a function or a ScalarFunction, not {function!r}")
     called = function.eval if isinstance(function, ScalarFunction) else function
     shown = name or str(getattr(function, "__name__", type(function).__name__))
-    hints = {} if func_type != GENERAL else _hints(called)
-    result = expect_type(result_type, "result_type") if result_type is not None else hinted_type(hints.get("return"))
+    hints = {} if func_type != GENERAL else _read_hints(called)
+    result = (
+        expect_type(result_type, "result_type") if result_type is not None else find_hinted_type(hints.get("return"))
+    )
     if result is None:
         raise TypeError(f"the type of the result of {shown} is not known: give result_type, or a hint such as '-> int'")
     if input_types is None:
-        inputs = _hinted_inputs(called, hints)
+        inputs = _find_hinted_inputs(called, hints)
     else:
         several = [input_types] if isinstance(input_types, DataType | str) else input_types
         inputs = tuple(expect_type(each, "input_types") for each in several)
     certain = function.is_deterministic() if isinstance(function, ScalarFunction) else True
     if deterministic is not None and own and deterministic != certain:
-        raise ValueError(f"deterministic={deterministic} of {shown} is not what its is_deterministic() says")
+        raise ValueError(f"deterministic={deterministic} of {shown} contradicts its is_deterministic()")
     return UserDefinedFunction(
         function, result, inputs, certain if deterministic is None else deterministic, shown, func_type
     )
 
 
-def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+def _read_hints(function: Callable[..., Any]) -> dict[str, Any]:
     try:
         return get_type_hints(function)
     except Exception:  # noqa: BLE001 - hints may name what is not there, and none are needed
         return {}
 
 
-def _hinted_inputs(function: Callable[..., Any], hints: Mapping[str, Any]) -> tuple[DataType, ...] | None:
+def _find_hinted_inputs(function: Callable[..., Any], hints: Mapping[str, Any]) -> tuple[DataType, ...] | None:
     """The types of the arguments, if all of them have hints and none is optional."""
     try:
         parameters = inspect.signature(function).parameters.values()
@@ -140,6 +142,6 @@ def _hinted_inputs(function: Callable[..., Any], hints: Mapping[str, Any]) -> tu
         return None
     if any(each.kind is not each.POSITIONAL_OR_KEYWORD or each.default is not each.empty for each in parameters):
         return None
-    found = [hinted_type(hints.get(each.name)) for each in parameters]
+    found = [find_hinted_type(hints.get(each.name)) for each in parameters]
     known = [each for each in found if each is not None]
     return tuple(known) if len(known) == len(found) else None

@@ -1,6 +1,6 @@
 """Logical types and row kinds, with conversions to Flink's type text, Arrow and Spark's DDL text."""
 
-from penstock.types.arrow import arrow_schema, arrow_type, quoted_name, spark_ddl, spark_type
+from penstock.types.arrow import arrow_schema, arrow_type, quote_name, spark_ddl, spark_type
 from penstock.types.logical import (
     BIGINT,
     BOOLEAN,

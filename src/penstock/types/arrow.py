@@ -42,7 +42,7 @@ def arrow_type(logical: DataType) -> pa.DataType:
             return pa.map_(arrow_type(key), arrow_type(value))
         case RowType(fields=fields):
             return pa.struct([pa.field(field.name, arrow_type(field.type)) for field in fields])
-    return _simple(logical)[0]
+    return _find_simple(logical)[0]
 
 
 @lru_cache(maxsize=1024)  # it is wanted for every batch
@@ -52,18 +52,18 @@ def arrow_schema(row: RowType) -> pa.Schema:
 
 
 def python_values(column: pa.Array | pa.ChunkedArray) -> list[Any]:
-    """The values of a column in Python. Raises RecordError for the first date or timestamp that Python does not have,
-    with the number of its row in place of its offset."""
+    """The values of a column in Python. Raises RecordError for the first date or timestamp that Python cannot
+    represent, with the number of its row in place of its offset."""
     try:
         return column.to_pylist()  # type: ignore[no-any-return]
     except OverflowError:
-        row = next(row for row in range(len(column)) if not in_python(column[row]))
+        row = next(row for row in range(len(column)) if not fits_python(column[row]))
     reason = f"a value of {column.type} is outside the years 1 to 9999, which Python's datetime has"
     raise RecordError(reason, offset=row, hint="CAST it to STRING, or leave such rows out with WHERE")
 
 
-def in_python(value: pa.Scalar) -> bool:
-    """Whether Python has the value: not a date or timestamp outside the years 1 to 9999."""
+def fits_python(value: pa.Scalar) -> bool:
+    """Whether Python can represent the value: not a date or timestamp outside the years 1 to 9999."""
     try:
         value.as_py()
     except OverflowError:
@@ -83,11 +83,11 @@ def spark_type(logical: DataType) -> str:
         case MapType(key=key, value=value):
             return f"MAP<{spark_type(key)},{spark_type(value)}>"
         case RowType(fields=fields):
-            return f"STRUCT<{','.join(f'{quoted_name(field.name)}:{spark_type(field.type)}' for field in fields)}>"
-    return _simple(logical)[1]
+            return f"STRUCT<{','.join(f'{quote_name(field.name)}:{spark_type(field.type)}' for field in fields)}>"
+    return _find_simple(logical)[1]
 
 
-def _simple(logical: DataType) -> tuple[pa.DataType, str]:
+def _find_simple(logical: DataType) -> tuple[pa.DataType, str]:
     found = _TYPES.get(root(logical))
     if found is None:
         raise TypeError(f"no column has the type {logical}")
@@ -96,9 +96,9 @@ def _simple(logical: DataType) -> tuple[pa.DataType, str]:
 
 def spark_ddl(row: RowType) -> str:
     """The columns as Spark DDL text: ```id` BIGINT, `name` STRING``."""
-    return ", ".join(f"{quoted_name(field.name)} {spark_type(field.type)}" for field in row.fields)
+    return ", ".join(f"{quote_name(field.name)} {spark_type(field.type)}" for field in row.fields)
 
 
-def quoted_name(name: str) -> str:
+def quote_name(name: str) -> str:
     """A column's name in Spark SQL: always quoted."""
     return "`" + name.replace("`", "``") + "`"

@@ -79,30 +79,30 @@ def is_point(data_type: DataType) -> bool:
     return root(data_type) in _POINTS
 
 
-def assignable(source: DataType, target: DataType) -> bool:
+def is_assignable(source: DataType, target: DataType) -> bool:
     """Whether values are cast to ``target`` implicitly. As in Flink's INSERT, nullability does not matter."""
-    return _converts(source, target, _IMPLICIT)
+    return _is_convertible(source, target, _IMPLICIT)
 
 
-def castable(source: DataType, target: DataType) -> bool:
+def is_castable(source: DataType, target: DataType) -> bool:
     """Whether CAST accepts the two types."""
-    return _converts(source, target, _EXPLICIT)
+    return _is_convertible(source, target, _EXPLICIT)
 
 
-def _converts(source: DataType, target: DataType, table: dict[str, set[str]]) -> bool:
+def _is_convertible(source: DataType, target: DataType, table: dict[str, set[str]]) -> bool:
     if isinstance(source, NullType):
         return True
     if isinstance(target, IntervalType):
         same = isinstance(source, IntervalType) and source.months == target.months
         return table is _EXPLICIT and (same or is_integer(source))
-    if (parts := _parts(source, target)) is not None:
-        return all(_converts(inner, wanted, table) for inner, wanted in parts)
+    if (parts := _pair_components(source, target)) is not None:
+        return all(_is_convertible(inner, wanted, table) for inner, wanted in parts)
     if table is _EXPLICIT and isinstance(target, StringType) and isinstance(source, ArrayType | MapType | RowType):
-        return all(_converts(inner, target, table) for inner in _components(source))
+        return all(_is_convertible(inner, target, table) for inner in _list_components(source))
     return root(source) in table.get(root(target), ())
 
 
-def _parts(left: DataType, right: DataType) -> tuple[tuple[DataType, DataType], ...] | None:
+def _pair_components(left: DataType, right: DataType) -> tuple[tuple[DataType, DataType], ...] | None:
     """The component types of two arrays, maps or rows, in pairs; None for other types and rows of different lengths."""
     match left, right:
         case ArrayType(), ArrayType():
@@ -114,7 +114,7 @@ def _parts(left: DataType, right: DataType) -> tuple[tuple[DataType, DataType], 
     return None
 
 
-def _components(data_type: ArrayType | MapType | RowType) -> tuple[DataType, ...]:
+def _list_components(data_type: ArrayType | MapType | RowType) -> tuple[DataType, ...]:
     match data_type:
         case ArrayType(element=element):
             return (element,)
@@ -136,7 +136,7 @@ def digits(types: Iterable[DataType]) -> tuple[int, int]:
     return max(each.precision - each.scale for each in decimals), max(each.scale for each in decimals)
 
 
-def beyond_decimal(types: Sequence[DataType]) -> bool:
+def is_beyond_decimal(types: Sequence[DataType]) -> bool:
     """Whether these are types of decimals and integers, and no DECIMAL has all their values. Untyped NULLs do not
     count."""
     known = [each for each in types if not isinstance(each, NullType)]
@@ -144,20 +144,20 @@ def beyond_decimal(types: Sequence[DataType]) -> bool:
     return bool(known) and exact and sum(digits(known)) > _MAX_PRECISION
 
 
-def common_type(types: tuple[DataType, ...]) -> DataType | None:
+def find_common_type(types: tuple[DataType, ...]) -> DataType | None:
     """The type to which CASE, COALESCE or an arithmetic operator casts its operands; None if there is none."""
     found = types[0]
     for each in types[1:]:
-        wider = _common(found, each)
+        wider = _find_common_pair(found, each)
         if wider is None:
             return None
         found = wider
     return found.with_nullability(any(each.nullable for each in types))
 
 
-def merged_type(types: tuple[DataType, ...]) -> DataType | None:
+def merge_types(types: tuple[DataType, ...]) -> DataType | None:
     """The type to which COALESCE casts its arguments, by Flink's ``LogicalTypeMerging``; None if there is none. Unlike
-    in :func:`common_type`, a TIMESTAMP becomes a DATE or a TIME beside one, and a DECIMAL before a FLOAT becomes
+    in :func:`find_common_type`, a TIMESTAMP becomes a DATE or a TIME beside one, and a DECIMAL before a FLOAT becomes
     one."""
     found = types[0]
     for each in types[1:]:
@@ -168,14 +168,14 @@ def merged_type(types: tuple[DataType, ...]) -> DataType | None:
         elif (root(found), root(each)) == ("DECIMAL", "FLOAT"):
             found = each
         else:
-            wider = _common(found, each)
+            wider = _find_common_pair(found, each)
             if wider is None:
                 return None
             found = wider
     return found.with_nullability(any(each.nullable for each in types))
 
 
-def _common(left: DataType, right: DataType) -> DataType | None:
+def _find_common_pair(left: DataType, right: DataType) -> DataType | None:
     left, right = left.with_nullability(True), right.with_nullability(True)
     if left == right or isinstance(right, NullType):
         return left
@@ -183,7 +183,7 @@ def _common(left: DataType, right: DataType) -> DataType | None:
         return right
     roots = {root(left), root(right)}
     if roots <= _NUMBERS:
-        return _common_number(left, right)
+        return _find_common_number(left, right)
     match left, right:
         case StringType(), StringType():
             return STRING
@@ -194,21 +194,23 @@ def _common(left: DataType, right: DataType) -> DataType | None:
         case TimestampType(), TimestampType():
             return TimestampType(max(left.precision, right.precision), left.local_zone or right.local_zone)
         case RowType(), RowType() if left.names == right.names:
-            types = [common_type((one.type, other.type)) for one, other in zip(left.fields, right.fields, strict=True)]
+            types = [
+                find_common_type((one.type, other.type)) for one, other in zip(left.fields, right.fields, strict=True)
+            ]
             fields = [Field(name, each) for name, each in zip(left.names, types, strict=True) if each is not None]
             return RowType(tuple(fields)) if len(fields) == len(types) else None
         case ArrayType(element=a_element), ArrayType(element=b_element):
-            element = common_type((a_element, b_element))
+            element = find_common_type((a_element, b_element))
             return None if element is None else ArrayType(element)
         case MapType(), MapType():
-            key, value = common_type((left.key, right.key)), common_type((left.value, right.value))
+            key, value = find_common_type((left.key, right.key)), find_common_type((left.value, right.value))
             return None if key is None or value is None else MapType(key, value)
     if "DATE" in roots and roots <= {"DATE", "TIMESTAMP", "TIMESTAMP_LTZ"}:
         return left if isinstance(left, TimestampType) else right
     return None
 
 
-def _common_number(left: DataType, right: DataType) -> DataType:
+def _find_common_number(left: DataType, right: DataType) -> DataType:
     roots = {root(left), root(right)}
     if "DOUBLE" in roots or roots == {"FLOAT", "DECIMAL"}:
         return DOUBLE
@@ -221,9 +223,9 @@ def _common_number(left: DataType, right: DataType) -> DataType:
     return DecimalType(min(max(a.precision - a.scale, b.precision - b.scale) + scale, _MAX_PRECISION), scale)
 
 
-def comparable(left: DataType, right: DataType, ordered: bool) -> DataType | None:
-    """The type as which two values are compared; None if they cannot be. As in Flink, strings are cast to dates and
-    times, but not to numbers, and a date is not a timestamp."""
+def find_comparable_type(left: DataType, right: DataType, ordered: bool) -> DataType | None:
+    """The type that two values are compared in; None if they cannot be compared. As in Flink, strings are cast to dates
+    and times, but not to numbers, and a date is not a timestamp."""
     roots = {root(left), root(right)}
     if "STRING" in roots and len(roots) == 2:
         other = left if root(right) == "STRING" else right
@@ -231,21 +233,21 @@ def comparable(left: DataType, right: DataType, ordered: bool) -> DataType | Non
             return other.with_nullability(True)
     if "DATE" in roots and roots & {"TIMESTAMP", "TIMESTAMP_LTZ"}:
         return None
-    found = _common(left, right)
+    found = _find_common_pair(left, right)
     return None if ordered and isinstance(found, ArrayType | MapType | RowType) else found
 
 
-def comparable_keys(left: DataType, right: DataType) -> DataType | None:
-    """The type in which two values are compared as keys of rows; None if they cannot be. Keys are the same if their
-    bytes are, so those with maps are not: equal maps may have their entries in different orders."""
-    found = comparable(left, right, ordered=False)
+def find_key_type(left: DataType, right: DataType) -> DataType | None:
+    """The type that two values are compared in as keys of rows; None if they cannot be compared. Keys are equal if
+    their bytes are, so keys cannot have maps: equal maps may have their entries in different orders."""
+    found = find_comparable_type(left, right, ordered=False)
     return None if found is None or _has_map(found) else found
 
 
 def _has_map(data_type: DataType) -> bool:
     match data_type:
         case ArrayType() | RowType():
-            return any(map(_has_map, _components(data_type)))
+            return any(map(_has_map, _list_components(data_type)))
     return isinstance(data_type, MapType)
 
 
@@ -262,7 +264,7 @@ def widens(source: DataType, target: DataType) -> bool:
             return source.precision <= target.precision and source.local_zone == target.local_zone
         case RowType(), RowType() if source.names != target.names:
             return False
-    parts = _parts(source, target)
+    parts = _pair_components(source, target)
     return parts is not None and all(widens(one, other) for one, other in parts)
 
 
@@ -270,11 +272,11 @@ def has_interval(data_type: DataType) -> bool:
     """Whether it is an interval, or a collection with intervals, which no column of a table is."""
     match data_type:
         case ArrayType() | MapType() | RowType():
-            return any(map(has_interval, _components(data_type)))
+            return any(map(has_interval, _list_components(data_type)))
     return isinstance(data_type, IntervalType)
 
 
-def alike(left: DataType, right: DataType) -> bool:
+def is_alike(left: DataType, right: DataType) -> bool:
     """Whether two types differ at most in length, or in the digits of a second."""
     if isinstance(left, NullType | IntervalType) or isinstance(right, NullType | IntervalType):
         return type(left) is type(right)

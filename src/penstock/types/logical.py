@@ -122,8 +122,8 @@ class ArrayType(DataType):
 
 @dataclass(frozen=True)
 class MapType(DataType):
-    """MAP<key, value>. Spark has no null keys. With ``multiset`` it was declared as MULTISET<key>: the value says how
-    often the key is in it."""
+    """MAP<key, value>. Spark has no null keys. With ``multiset`` it was declared as MULTISET<key>: the value is the
+    number of times that the key occurs."""
 
     key: DataType
     value: DataType

@@ -35,7 +35,7 @@ _NAMES = (
     *("STRING", "BYTES", "CHAR", "CHARACTER", "VARCHAR", "BINARY", "VARBINARY", "DECIMAL", "DEC", "NUMERIC"),
     *("TIME", "TIMESTAMP", "TIMESTAMP_LTZ", "ARRAY", "MAP", "MULTISET", "ROW"),
 )
-#: Types of Flink that columns cannot have here, and what to declare in their place.
+#: Types of Flink that columns cannot have here, and what to declare instead.
 _REFUSED = {
     "INTERVAL": "declare BIGINT for milliseconds or INT for months, and compute with INTERVAL '1' DAY in expressions",
     "RAW": "declare BYTES: classes of Java are not loaded",
@@ -57,7 +57,7 @@ class TypeToken:
 
 def parse_type(text: str) -> DataType:
     """The logical type that ``text`` names. Raises SchemaError with the position of the first problem."""
-    reader = _reader(text)
+    reader = _make_reader(text)
     found = reader.type()
     reader.expect_end()
     return found
@@ -65,7 +65,7 @@ def parse_type(text: str) -> DataType:
 
 def parse_columns(text: str) -> RowType:
     """Columns as in ``id BIGINT, name STRING``, as a NOT NULL row. Raises SchemaError."""
-    reader = _reader(text)
+    reader = _make_reader(text)
     fields = reader.fields()
     reader.expect_end()
     duplicates = sorted({field.name for field in fields if sum(other.name == field.name for other in fields) > 1})
@@ -74,7 +74,7 @@ def parse_columns(text: str) -> RowType:
     return RowType(fields, nullable=False)
 
 
-def _reader(text: str) -> TypeReader:
+def _make_reader(text: str) -> TypeReader:
     def error(at: int, reason: str, hint: str = "") -> SchemaError:
         line = text.count("\n", 0, at) + 1
         where = f"line {line}, column {at - text.rfind(chr(10), 0, at)}"
@@ -109,7 +109,7 @@ class TypeReader:
 
     def type(self, *, nullability: bool = True) -> DataType:
         """One type. ``nullability``: whether NOT NULL and NULL belong to it."""
-        found = self._bare_type()
+        found = self._read_bare_type()
         while True:
             if nullability and self._take("NOT", "NULL"):
                 found = found.with_nullability(False)
@@ -122,15 +122,15 @@ class TypeReader:
 
     def fields(self) -> tuple[Field, ...]:
         """One or more columns with commas between them."""
-        found = [self._field()]
+        found = [self._read_field()]
         while self._take(","):
-            found.append(self._field())
+            found.append(self._read_field())
         return tuple(found)
 
     def expect_end(self) -> None:
         """Raises an error unless every token was read."""
         if self.position < len(self._tokens):
-            raise self._failure(f"unexpected {self._tokens[self.position].text!r}")
+            raise self._make_error(f"unexpected {self._tokens[self.position].text!r}")
 
     # --- tokens ---------------------------------------------------------------------------------------------
 
@@ -145,37 +145,37 @@ class TypeReader:
         self.position += len(wanted)
         return True
 
-    def _next(self, *kinds: str, expected: str) -> str:
+    def _read_next(self, *kinds: str, expected: str) -> str:
         if not self._sees(*kinds):
-            raise self._failure(f"expected {expected}")
+            raise self._make_error(f"expected {expected}")
         self.position += 1
         return self._tokens[self.position - 1].text
 
     def _expect(self, mark: str) -> None:
         if not self._take(mark):
-            raise self._failure(f"expected {mark!r}")
+            raise self._make_error(f"expected {mark!r}")
 
-    def _number(self, expected: str) -> int:
-        text = self._next("number", expected=expected)
+    def _read_number(self, expected: str) -> int:
+        text = self._read_next("number", expected=expected)
         if not text.isdecimal():
             self.position -= 1
-            raise self._failure(f"expected {expected}")
+            raise self._make_error(f"expected {expected}")
         return int(text)
 
-    def _failure(self, reason: str, hint: str = "") -> Exception:
+    def _make_error(self, reason: str, hint: str = "") -> Exception:
         at = self._tokens[self.position].at if self.position < len(self._tokens) else self._end
         return self._error(at, reason, hint)
 
     # --- types ----------------------------------------------------------------------------------------------
 
-    def _bare_type(self) -> DataType:
-        name = self._next("word", expected="a type").upper()
+    def _read_bare_type(self) -> DataType:
+        name = self._read_next("word", expected="a type").upper()
         if name in _PRIMITIVES:
             if name == "DOUBLE":
                 self._take("PRECISION")
             return _PRIMITIVES[name]
         if name in _REFUSED:
-            raise self._refusal(name)
+            raise self._unsupported_error(name)
         match name:
             case "STRING":
                 return StringType()
@@ -183,42 +183,42 @@ class TypeReader:
                 return BinaryType()
             case "CHAR" | "CHARACTER" | "BINARY":
                 root = "BINARY" if name == "BINARY" else "CHAR"
-                return self._sized(f"VAR{root}" if self._take("VARYING") else root)
+                return self._read_sized(f"VAR{root}" if self._take("VARYING") else root)
             case "VARCHAR" | "VARBINARY":
-                return self._sized(name)
+                return self._read_sized(name)
             case "DECIMAL" | "DEC" | "NUMERIC":
-                return self._decimal()
+                return self._read_decimal()
             case "TIME":
-                precision = self._argument(0, 0, 9)
+                precision = self._read_argument(0, 0, 9)
                 self._take("WITHOUT", "TIME", "ZONE")
                 return TimeType(precision)
             case "TIMESTAMP" | "TIMESTAMP_LTZ":
                 at = self.position - 1
-                precision = self._argument(6, 0, 9)
+                precision = self._read_argument(6, 0, 9)
                 if self._take("WITH", "TIME", "ZONE"):
                     self.position = at + 1
-                    raise self._refusal("TIMESTAMP WITH TIME ZONE")
+                    raise self._unsupported_error("TIMESTAMP WITH TIME ZONE")
                 local = name == "TIMESTAMP_LTZ" or self._take("WITH", "LOCAL", "TIME", "ZONE")
                 self._take("WITHOUT", "TIME", "ZONE")
                 return TimestampType(precision, local)
             case "ARRAY":
-                return ArrayType(self._elements(1)[0])
+                return ArrayType(self._read_elements(1)[0])
             case "MAP":
-                key, value = self._elements(2)
+                key, value = self._read_elements(2)
                 return MapType(key, value)
             case "MULTISET":
-                return MapType(self._elements(1)[0], INT, multiset=True)
+                return MapType(self._read_elements(1)[0], INT, multiset=True)
             case "ROW":
-                return self._row()
+                return self._read_row()
         self.position -= 1
-        raise self._failure(f"unknown type {name}", nearest(name, _NAMES))
+        raise self._make_error(f"unknown type {name}", nearest(name, _NAMES))
 
-    def _refusal(self, name: str) -> Exception:
+    def _unsupported_error(self, name: str) -> Exception:
         """The error for a type of Flink that was just read, and that columns cannot have."""
         self.position -= 1
-        return self._failure(f"type {name} is not supported", _REFUSED[name])
+        return self._make_error(f"type {name} is not supported", _REFUSED[name])
 
-    def _elements(self, count: int) -> list[DataType]:
+    def _read_elements(self, count: int) -> list[DataType]:
         """The types between angle brackets."""
         self._expect("<")
         found = [self.type()]
@@ -228,45 +228,45 @@ class TypeReader:
         self._expect(">")
         return found
 
-    def _row(self) -> RowType:
+    def _read_row(self) -> RowType:
         if self._take("<>"):
             return RowType(())
         closing = ">" if self._take("<") else ")" if self._take("(") else ""
         if not closing:
-            raise self._failure("expected '<' after ROW")
+            raise self._make_error("expected '<' after ROW")
         if self._take(closing):
             return RowType(())
         fields = self.fields()
         self._expect(closing)
         return RowType(fields)
 
-    def _field(self) -> Field:
-        name = self._next("word", "quoted", expected="a column name")
+    def _read_field(self) -> Field:
+        name = self._read_next("word", "quoted", expected="a column name")
         data_type = self.type()
-        comment = self._next("text", expected="a comment") if self._sees("text") else ""
+        comment = self._read_next("text", expected="a comment") if self._sees("text") else ""
         return Field(name, data_type, comment)
 
-    def _sized(self, name: str) -> DataType:
+    def _read_sized(self, name: str) -> DataType:
         fixed = name in ("CHAR", "BINARY")
-        length = self._argument(1 if fixed else MAX_LENGTH, 1, MAX_LENGTH)
+        length = self._read_argument(1 if fixed else MAX_LENGTH, 1, MAX_LENGTH)
         return BinaryType(length, fixed) if "BINARY" in name else StringType(length, fixed)
 
-    def _decimal(self) -> DecimalType:
+    def _read_decimal(self) -> DecimalType:
         precision, scale = 10, 0
         if self._take("("):
-            precision = self._number("a precision")
+            precision = self._read_number("a precision")
             if self._take(","):
-                scale = self._number("a scale")
+                scale = self._read_number("a scale")
             self._expect(")")
         if not (1 <= precision <= 38 and 0 <= scale <= precision):
-            raise self._failure(f"DECIMAL({precision}, {scale}): precision is 1 to 38, scale 0 to precision")
+            raise self._make_error(f"DECIMAL({precision}, {scale}): precision is 1 to 38, scale 0 to precision")
         return DecimalType(precision, scale)
 
-    def _argument(self, default: int, least: int, most: int) -> int:
+    def _read_argument(self, default: int, least: int, most: int) -> int:
         if not self._take("("):
             return default
-        given = self._number("a number")
+        given = self._read_number("a number")
         self._expect(")")
         if not least <= given <= most:
-            raise self._failure(f"{given} is not between {least} and {most}")
+            raise self._make_error(f"{given} is not between {least} and {most}")
         return given

@@ -306,7 +306,7 @@ class List:
         return self.sinks(table.name, table.written, options)
 
     def bound(self, table: TableDefinition) -> ListOptions:
-        return table.bound(ListOptions)
+        return table.bind_options(ListOptions)
 
 
 class Lenient(List):

@@ -40,7 +40,7 @@ def said(tmp_path, capsys):
     [
         (
             "CREATE TABLE a (id INT) WITH ('connector' = 'print' 'x' = 'y');",
-            "line 1, column 53: expected ',' or ')', found a string (options have commas between them)",
+            "line 1, column 53: expected ',' or ')', found a string (separate options with commas)",
         ),
         (
             f"{TABLES}DROP TABLE s\nCREATE TABLE t (id INT) WITH ('connector' = 'print');",

@@ -247,7 +247,7 @@ def test_rows_are_not_made_with_another_seed_for_batches_that_were_planned():
 def test_a_seed_that_a_former_version_has_drawn_counts():
     known = Memory(documents={"source-0": {"seed": 42, "start": {"row": 3}}})
     for _ in range(2):
-        assert source("id BIGINT", known, number_of_rows="3").ended(None)
+        assert source("id BIGINT", known, number_of_rows="3").has_ended(None)
     assert known.documents["source-0"]["seed"] == 42
     with pytest.raises(CheckpointError, match="another source"):
         source("id BIGINT", known, fields__id__max="9")

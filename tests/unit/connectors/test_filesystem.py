@@ -464,8 +464,8 @@ def test_files_are_not_listed_again_for_batches_that_were_planned(tmp_path: Path
 
 def test_a_list_of_files_that_a_former_version_has_made_counts(tmp_path: Path):
     known = Memory(documents={"source-0": {"files": [{"path": "x", "size": 1}], "start": {"file": 1}}})
-    assert source(tmp_path, known).ended(None)
-    assert source(tmp_path, known).ended(None)
+    assert source(tmp_path, known).has_ended(None)
+    assert source(tmp_path, known).has_ended(None)
     with pytest.raises(CheckpointError, match="another source"):
         source(tmp_path / "b", known)
 

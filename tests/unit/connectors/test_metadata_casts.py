@@ -15,7 +15,7 @@ from penstock.flow.rows.calc import Calc
 from penstock.plan.expressions import ColumnRef
 from penstock.plan.nodes import Job, scans
 from penstock.spi import Column, ColumnKind, TableDefinition
-from penstock.sql import expression, parse_script
+from penstock.sql import parse_expression, parse_script
 from penstock.types import DataType, Field, RowType, parse_type
 from penstock.types.casts import widens
 
@@ -66,7 +66,9 @@ def test_metadata_is_cast_between_the_types_that_sql_casts_between(native: DataT
     monkeypatch.setitem(WRITABLE, "odd", native)
     of_sql = {
         (source, target): accepted(
-            lambda source=source, target=target: expression(f"CAST(c AS {target})", RowType((Field("c", source),)))
+            lambda source=source, target=target: parse_expression(
+                f"CAST(c AS {target})", RowType((Field("c", source),))
+            )
         )
         for source, target in itertools.chain(((native, each) for each in TYPES), ((each, native) for each in TYPES))
     }

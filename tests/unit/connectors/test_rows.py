@@ -476,7 +476,7 @@ def test_a_record_without_an_event_time_is_bad_where_the_job_needs_it(column, un
 
     def timed(**options):
         spec = KafkaConnector().scan(TableDefinition("t", columns, BASE | {"format": "json"} | options))
-        return RowReader(dataclasses.replace(spec, watermark=Watermark(column, 0, unit)).needing_times())
+        return RowReader(dataclasses.replace(spec, watermark=Watermark(column, 0, unit)).require_times())
 
     with pytest.raises(RecordError) as raised:
         read(timed(), [text(each) for each in values])

@@ -179,7 +179,7 @@ def test_the_document_of_a_former_version_is_of_its_rows():
     digest = known.documents["source-0"]["source"]["rows"]
     former = Memory(documents={"source-0": {"values": digest, "start": {"row": 1}}})
     for _ in range(2):
-        assert source(former, (1, "a")).ended(None)
+        assert source(former, (1, "a")).has_ended(None)
     for _ in range(2):
         with pytest.raises(CheckpointError, match="was made with other rows than table 't' has now"):
             source(former, (2, "b"))

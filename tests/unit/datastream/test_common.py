@@ -86,7 +86,7 @@ def test_types_of_rows():
 
 
 def test_futures_hold_a_result():
-    future = CompletableFuture._done(5)
+    future = CompletableFuture._from_result(5)
     seen = []
     future.add_done_callback(lambda each: seen.append(each.result()))
     assert (future.done(), future.cancelled(), future.cancel(), future.exception(), seen) == (

@@ -73,7 +73,7 @@ def test_many_rows_are_computed_in_parts():
         Step("flat_map", lambda text: [text] * (int(text) % 3), Types.STRING(), "flat_map"),
         Step("map", int, Types.INT(), "map"),
     )
-    chain = FunctionChain(steps, Types.STRING(), timed=True).opened(Task(0, 1))
+    chain = FunctionChain(steps, Types.STRING(), timed=True).open(Task(0, 1))
     stamps = pa.array(range(count), pa.timestamp("us", "UTC"))
     (made, times), origin = chain([texts, stamps])
     wanted = [number for number in range(count) if number % 10 != 3 for _ in range(number % 3)]
@@ -91,7 +91,7 @@ def test_an_error_in_any_part_has_the_number_of_its_row(row, raises):
             return given
         return given.missing if raises else "not a number"
 
-    chain = FunctionChain((Step("map", number, Types.LONG(), "map"),), Types.LONG()).opened(Task(0, 1))
+    chain = FunctionChain((Step("map", number, Types.LONG(), "map"),), Types.LONG()).open(Task(0, 1))
     with pytest.raises(RecordError) as error:
         chain([pa.array(range(2 * AT_A_TIME + 7))])
     assert error.value.offset == row
@@ -313,7 +313,7 @@ def test_a_function_knows_its_task():
     function = Opened([])
     surroundings = Surroundings(4, 128, {"city": "Ulm"})
     step = Step("map", function, Types.STRING(), "map", "Shout")
-    FunctionChain((step,), Types.STRING(), surroundings=surroundings).opened(Task(2, 7, attempt=1))
+    FunctionChain((step,), Types.STRING(), surroundings=surroundings).open(Task(2, 7, attempt=1))
     context = function.context
     assert (context.get_task_name(), context.get_task_name_with_subtasks()) == ("Shout", "Shout (3/4)")
     assert (context.get_index_of_this_subtask(), context.get_number_of_parallel_subtasks()) == (2, 4)
@@ -608,7 +608,7 @@ def test_a_chain_survives_a_task_boundary_and_compares(strings):
 
 def test_the_numbers_of_rows_are_those_they_came_from(strings):
     (node, *_) = plan(strings("a").flat_map(str.split, Types.STRING()).filter(lambda text: text != "x"))
-    chain = node.rows.opened(Task(0, 1))
+    chain = node.rows.open(Task(0, 1))
     arrays, origin = chain([pa.array(["a x b", "", "c", "x"])])
     assert arrays[0].to_pylist() == ["a", "b", "c"]
     np.testing.assert_array_equal(origin, [0, 0, 2])
@@ -644,7 +644,7 @@ def test_state_and_windows_are_refused_by_name(strings):
 
 
 def test_a_year_that_python_does_not_have_is_an_error_of_its_row():
-    chain = FunctionChain((Step("map", str, Types.STRING(), "map"),), Types.SQL_TIMESTAMP()).opened(Task(0, 1))
+    chain = FunctionChain((Step("map", str, Types.STRING(), "map"),), Types.SQL_TIMESTAMP()).open(Task(0, 1))
     end = 253_402_300_799_999_999
     (made,), _ = chain([pa.array([0, end]).view(pa.timestamp("us"))])
     assert made.to_pylist() == ["1970-01-01 00:00:00", "9999-12-31 23:59:59.999999"]
@@ -655,7 +655,7 @@ def test_a_year_that_python_does_not_have_is_an_error_of_its_row():
 
 def test_a_timestamp_that_no_column_holds_is_an_error_of_its_row():
     step = Step("timestamps", lambda value, _: value, Types.LONG(), "assigner")
-    chain = FunctionChain((step,), Types.LONG()).opened(Task(0, 1))
+    chain = FunctionChain((step,), Types.LONG()).open(Task(0, 1))
     (_, times), _ = chain([pa.array([253_402_300_799_999])])
     assert times.cast(pa.int64()).to_pylist() == [253_402_300_799_999_000]
     with pytest.raises(RecordError, match="timestamp 9223372036854775807 ms is beyond the range") as error:

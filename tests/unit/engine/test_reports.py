@@ -12,10 +12,10 @@ class Recorder:
         self.reports = []
         self.watermarks = []
 
-    def reported(self, reports):
+    def receive_reports(self, reports):
         self.reports.append(reports)
 
-    def progressed(self, watermarks, end):
+    def receive_watermarks(self, watermarks, end):
         self.watermarks.append((watermarks, end))
 
 

@@ -82,7 +82,7 @@ class Checkpoint:
     ) -> str:
         """Keep these rows as the state after a batch, beside that of the steps ``before``."""
         storage = Storage.from_uri(str(self.root / "state"))
-        spec = TABLE.living(ttl)
+        spec = TABLE.with_time_to_live(ttl)
         store = StateStore(storage, [spec], {}, 0, END, f"{batch:09d}-", uid=uid, now_ms=1_700_000_000_000)
         rows = pa.record_batch({"k": pa.array(list(keys), pa.int64())})
         values = pa.record_batch({"n": [n for n, _ in keys.values()], "name": [name for _, name in keys.values()]})

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from penstock.errors import DefinitionError
 from penstock.plan.expressions import Expression
-from penstock.sql import expression
+from penstock.sql import parse_expression
 from penstock.types import arrow_schema, arrow_type, parse_columns
 
 ROWS = 300
@@ -342,7 +342,7 @@ def bound(texts: Callable[[], Iterator[str]]) -> Iterator[tuple[str, Expression]
     """The expressions that bind."""
     for sql in dict.fromkeys(texts()):
         try:
-            yield sql, expression(sql, SCHEMA)
+            yield sql, parse_expression(sql, SCHEMA)
         except DefinitionError:
             continue
 

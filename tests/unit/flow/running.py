@@ -13,7 +13,7 @@ import pyarrow as pa
 from penstock.flow.graph.dataflow import Dataflow
 from penstock.flow.graph.planner import Planner
 from penstock.flow.kernels.session import Session
-from penstock.flow.state.inspection import read_rows, stored_spec
+from penstock.flow.state.inspection import read_rows, read_spec
 from penstock.flow.state.manifest import Manifest
 from penstock.flow.state.storage import Storage
 from penstock.plan.nodes import Job, scans
@@ -110,7 +110,7 @@ class Running:
         storage, found = Storage.from_uri(self.folder), 0
         for uid, tables in self.manifest.operators.items():
             for name, refs in tables.items():
-                spec = stored_spec(storage, refs, name, uid)
+                spec = read_spec(storage, refs, name, uid)
                 found += sum(map(len, read_rows(storage, refs, spec, uid))) if spec is not None else 0
         return found
 

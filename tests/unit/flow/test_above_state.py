@@ -20,7 +20,7 @@ from penstock.plan.nodes import Sink, scans
 from penstock.plan.planning import plan_job
 from penstock.plan.scalar_functions import is_deterministic
 from penstock.spi import HIDDEN, Output
-from penstock.sql import expression
+from penstock.sql import parse_expression
 from penstock.types import NullType, RowType, arrow_schema, arrow_type, parse_columns
 from tests.corpora import parsed
 from tests.recorded import grid as recorded
@@ -83,7 +83,7 @@ def known(texts: Sequence[str], schema: RowType, rows: pa.RecordBatch, zone: str
         if "values" not in ANSWERS.get(sql, {"values": []}):
             continue  # Flink refuses it, or fails
         try:
-            bound = expression(sql, schema)
+            bound = parse_expression(sql, schema)
         except DefinitionError:
             continue
         found = compile_expression(bound, rows.schema, Session(zone))

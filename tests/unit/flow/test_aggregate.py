@@ -326,7 +326,7 @@ def test_a_single_value_may_be_null_and_a_second_one_is_an_error() -> None:
     single = aggregate((), [AggregateCall("c", "SINGLE_VALUE", INT, "number", nulls=True)])
     null, one = row(k=1), row(k=1, number=1)
     assert run(single, [(null, 1)], [(null, -1), (one, 1)]) == [[((None,), 1)], [((None,), -1), ((1,), 1)]]
-    with pytest.raises(ExecutionError, match="gave several rows"):
+    with pytest.raises(ExecutionError, match="returned several rows"):
         run(single, [(null, 1)], [(one, 1)])
 
 

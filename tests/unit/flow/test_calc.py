@@ -13,7 +13,7 @@ from penstock.flow.kernels.session import UNKNOWN, Session
 from penstock.flow.rows.calc import Calc, calc_of
 from penstock.plan.nodes import AssignWatermarks, Filter, Project, Scan, row_of
 from penstock.spi import HIDDEN, KIND
-from penstock.sql import condition, projection
+from penstock.sql import parse_condition, parse_projection
 from penstock.types import BIGINT, STRING, arrow_schema, parse_columns
 from tests.tables import FINITE, Read
 
@@ -23,11 +23,11 @@ LETTER = pa.struct({"value": pa.binary()})
 
 
 def where(node, sql):
-    return Filter(node.schema, node, condition(sql, node.schema))
+    return Filter(node.schema, node, parse_condition(sql, node.schema))
 
 
 def select(node, sql):
-    items = projection(sql, node.schema)
+    items = parse_projection(sql, node.schema)
     return Project(row_of(items), node, items)
 
 
@@ -81,7 +81,9 @@ def test_columns_are_cast_from_the_types_that_tasks_read():
 
 
 def test_event_time_changes_nothing():
-    assert made(AssignWatermarks(ROW, SCAN, "id", projection("id", ROW)[0].expression)).batch(rows()).num_rows == 3
+    assert (
+        made(AssignWatermarks(ROW, SCAN, "id", parse_projection("id", ROW)[0].expression)).batch(rows()).num_rows == 3
+    )
 
 
 def test_an_error_has_the_place_of_its_record():

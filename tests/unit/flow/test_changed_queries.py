@@ -15,7 +15,7 @@ from penstock.flow.graph.fitting import Fitting, Verdict, known_identities
 from penstock.flow.graph.planner import Planner
 from penstock.flow.kernels.session import Session
 from penstock.flow.operators.node_operators import node_operators
-from penstock.flow.state.inspection import read_rows, stored_spec
+from penstock.flow.state.inspection import read_rows, read_spec
 from penstock.flow.state.manifest import Manifest
 from penstock.flow.state.storage import Storage
 from penstock.plan.arranging import arrange_keys
@@ -100,7 +100,7 @@ class Running:
         storage, found = Storage.from_uri(self.flow.storage), 0
         for uid, tables in manifest.operators.items():
             for name, refs in tables.items():
-                spec = stored_spec(storage, refs, name, uid)
+                spec = read_spec(storage, refs, name, uid)
                 found += sum(map(len, read_rows(storage, refs, spec, uid))) if spec is not None else 0
         return found
 

@@ -67,9 +67,9 @@ class Mode:
     def refused(self) -> str:
         """Why the mode has no meaning."""
         if self.upserts and not self.keyed:
-            return "gives the row after an update without the one before"
+            return "gives the row after an update without the row before it"
         if BEFORE in self.kinds and AFTER not in self.kinds:
-            return "gives the row before an update without the one after"
+            return "gives the row before an update without the row after it"
         changing = not self.kinds <= {INSERT}
         return "needs a PRIMARY KEY" if self.repeats and changing and not self.keyed else ""
 

@@ -8,7 +8,14 @@ from itertools import pairwise
 
 import pytest
 
-from penstock.flow.state.compaction import Merge, join_neighbours, merges, remove_merged, stacks, stale_rows
+from penstock.flow.state.compaction import (
+    Merge,
+    count_stale_rows,
+    join_neighbours,
+    plan_merges,
+    remove_merged,
+    split_stacks,
+)
 from penstock.flow.state.segments import END, SegmentRef
 
 
@@ -35,26 +42,26 @@ class Simulation:
         newest = 1 + max((each.newest for each in self.refs), default=0)
         refs = [*self.refs, ref(rows, newest, stale=replaced)]
         self.dice.shuffle(refs)  # their order must not matter
-        due = merges(refs, 0, END, rows)
-        work = sum(part.rows for merge in due for each in merge.refs if (part := each.within(merge.low, merge.high)))
+        due = plan_merges(refs, 0, END, rows)
+        work = sum(part.rows for merge in due for each in merge.refs if (part := each.clip(merge.low, merge.high)))
         self.merged += work
         self.most = max(self.most, work)
         self.refs = join_neighbours([*remove_merged(refs, due), *(self.result(merge) for merge in due)])
         self.check(due)
 
     def result(self, merge: Merge) -> SegmentRef:
-        rows = sum(part.rows for each in merge.refs if (part := each.within(merge.low, merge.high)))
+        rows = sum(part.rows for each in merge.refs if (part := each.clip(merge.low, merge.high)))
         share = (merge.high - merge.low) / END
         most = round(self.live * share)  # no segment has more rows than there are keys
-        stale = 0 if merge.oldest else stale_rows(merge, max(0, rows - most))
+        stale = 0 if merge.oldest else count_stale_rows(merge, max(0, rows - most))
         return ref(
             min(rows, most), merge.newest, merge.low, merge.high, stale=stale, file=f"{self.batches}/{merge.low}"
         )
 
     def check(self, due: list[Merge]) -> None:
         """Everything is somewhere, and of two segments at one place one is newer."""
-        assert sum(high - low for low, high, _ in stacks(self.refs, END)) == END
-        for _, _, stack in stacks(self.refs, END):
+        assert sum(high - low for low, high, _ in split_stacks(self.refs, END)) == END
+        for _, _, stack in split_stacks(self.refs, END):
             ages = [each.newest for each in stack]
             assert ages == sorted(set(ages), reverse=True)
         ends = [(merge.low, merge.high) for merge in sorted(due, key=lambda merge: merge.low)]
@@ -62,7 +69,7 @@ class Simulation:
 
     @property
     def depth(self) -> int:
-        return max(len(stack) for _, _, stack in stacks(self.refs, END))
+        return max(len(stack) for _, _, stack in split_stacks(self.refs, END))
 
 
 @pytest.mark.parametrize(("rows", "batches"), [(100, 3000), (5_000, 1500), (200_000, 400), (3_000_000, 60)])
@@ -115,7 +122,7 @@ def test_segments_beside_one_another_are_one_run() -> None:
         replace(part, newest=part.newest * (2 if low else 1))
         for low, high in ((0, END // 3), (END // 3, END))
         for each in table.refs
-        if (part := each.within(low, high))
+        if (part := each.clip(low, high))
     ]
     for _ in range(40):
         table.batch(100_000)
@@ -124,7 +131,7 @@ def test_segments_beside_one_another_are_one_run() -> None:
 
 def test_parts_of_a_segment_beside_one_another_become_one() -> None:
     whole = ref(1000, 1)
-    left, middle, right = (whole.within(at * END // 4, (at + 1) * END // 4) for at in (0, 1, 3))
+    left, middle, right = (whole.clip(at * END // 4, (at + 1) * END // 4) for at in (0, 1, 3))
     assert None not in (left, middle, right)
     assert join_neighbours([right, middle, left]) == [replace(whole, high=END // 2, rows=500), right]
     assert [each.seen for each in join_neighbours([replace(left, seen=7), replace(middle, seen=5)])] == [5]
@@ -134,18 +141,18 @@ def test_parts_of_a_segment_beside_one_another_become_one() -> None:
 def test_wide_rows_are_merged_a_few_at_a_time() -> None:
     """A merge happens in memory: no column of it may exceed 2 GiB."""
     wide = [replace(ref(200_000, at), width=100_000) for at in range(1, 9)]
-    due = merges(wide, 0, END, wide[0].weight)
+    due = plan_merges(wide, 0, END, wide[0].weight)
     assert due
     for merge in due:
-        parts = [part for each in merge.refs if (part := each.within(merge.low, merge.high))]
+        parts = [part for each in merge.refs if (part := each.clip(merge.low, merge.high))]
         assert sum(part.rows * part.width for part in parts) < 1 << 30
 
 
 def test_no_merge_reads_more_than_fits_into_memory() -> None:
     """Eight segments of wide rows, which are merged in parts."""
     refs = [SegmentRef(f"f{at}", 0, 30 << 20, 15_000, 0, END, at, "keyed", width=2000) for at in range(1, 9)]
-    found = merges(refs, 0, END, refs[0].weight)
+    found = plan_merges(refs, 0, END, refs[0].weight)
     assert len(found) > 1
     for each in found:
-        parts = [part for ref in each.refs if (part := ref.within(each.low, each.high))]
+        parts = [part for ref in each.refs if (part := ref.clip(each.low, each.high))]
         assert sum(part.rows * part.width for part in parts) <= 26 << 20

@@ -12,7 +12,7 @@ from penstock.flow.rows.calc import Calc, calc_of
 from penstock.flow.rows.division import divide_rows
 from penstock.plan.nodes import Filter, Project, Scan, row_of
 from penstock.spi import HIDDEN
-from penstock.sql import condition, projection
+from penstock.sql import parse_condition, parse_projection
 from penstock.types import parse_columns
 from tests.tables import Read
 
@@ -35,8 +35,8 @@ ROWS = pa.RecordBatch.from_pydict(
 
 
 def calc(where: str, select: str = "id, kind") -> Calc:
-    rows = Filter(ROW, SCAN, condition(where, ROW))
-    items = projection(select, ROW)
+    rows = Filter(ROW, SCAN, parse_condition(where, ROW))
+    items = parse_projection(select, ROW)
     found = calc_of(Project(row_of(items), rows, items))
     assert isinstance(found, Calc), found
     return found

@@ -17,7 +17,7 @@ import pytest
 from penstock.errors import RecordError
 from penstock.flow.kernels.session import UNKNOWN, Session
 from penstock.flow.rows.expressions import Evaluator, NoKernel, compile_expression, find_missing_kernel
-from penstock.sql import expression
+from penstock.sql import parse_expression
 from penstock.types import arrow_schema, parse_columns
 
 ROW = parse_columns(
@@ -27,7 +27,7 @@ LEAST, MOST = -(2**31), 2**31 - 1
 
 
 def compiled(sql: str, session: Session = UNKNOWN) -> Evaluator:
-    found = compile_expression(expression(sql, ROW), arrow_schema(ROW), session)
+    found = compile_expression(parse_expression(sql, ROW), arrow_schema(ROW), session)
     assert isinstance(found, Evaluator), found
     return found
 
@@ -114,7 +114,7 @@ _PAIRS = [
 
 def exactly(sql: str, **columns: list[Any]) -> list[object]:
     schema = arrow_schema(_EXACT)
-    found = compile_expression(expression(sql, _EXACT), schema)
+    found = compile_expression(parse_expression(sql, _EXACT), schema)
     assert isinstance(found, Evaluator), found
     rows = max(map(len, columns.values()))
     arrays = [pa.array(columns.get(each.name, [None] * rows), each.type) for each in schema]
@@ -249,7 +249,7 @@ def test_an_evaluator_is_pickled():
 
 
 def test_what_lacks_a_kernel_is_named():
-    assert find_missing_kernel(expression("i + 1", ROW)) is None
-    found = find_missing_kernel(expression("i > 0 AND\n  REGEXP(s, '\\X') IS NULL", ROW))
+    assert find_missing_kernel(parse_expression("i + 1", ROW)) is None
+    found = find_missing_kernel(parse_expression("i > 0 AND\n  REGEXP(s, '\\X') IS NULL", ROW))
     assert isinstance(found, NoKernel)
     assert str(found) == "REGEXP(STRING, '\\X') at line 2, column 3"

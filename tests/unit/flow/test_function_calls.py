@@ -14,7 +14,7 @@ from penstock.flow.graph.planner import Planner
 from penstock.flow.graph.routes import outputs_of
 from penstock.plan.nodes import Filter, Job, MapRows, Node, Sink, scans
 from penstock.spi import CHANGES, Guarantee, SinkCapabilities
-from penstock.sql import condition
+from penstock.sql import parse_condition
 from penstock.types import RowKind
 from tests.tables import Written
 from tests.unit.flow.driver import PASSING, Driver
@@ -58,7 +58,7 @@ def run(folder: Path, nodes: list[Node], owners: int) -> list[list[tuple[Any, ..
 
 
 def where(below: Node, sql: str) -> Filter:
-    return Filter(below.schema, below, condition(sql, below.schema))
+    return Filter(below.schema, below, parse_condition(sql, below.schema))
 
 
 def test_sinks_share_the_calls_of_a_function(tmp_path: Path) -> None:

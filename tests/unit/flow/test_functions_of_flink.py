@@ -21,7 +21,7 @@ from penstock.flow.kernels.rowwise import ValueFailure, compute_each
 from penstock.flow.kernels.session import Session
 from penstock.flow.kernels.vectors import failed_rows
 from penstock.flow.rows.expressions import Evaluator, compile_expression
-from penstock.sql import expression
+from penstock.sql import parse_expression
 from penstock.types import (
     ArrayType,
     DataType,
@@ -145,7 +145,7 @@ def test_functions_give_what_flink_gives(rows, zone, answers, different):
 def difference(sql: str, answer: dict[str, Any], rows: pa.RecordBatch, session: Session) -> str | None:
     """How penstock's answer differs, None if it does not."""
     try:
-        bound = expression(sql, SCHEMA)
+        bound = parse_expression(sql, SCHEMA)
     except DefinitionError as error:
         return f"refused: {error}" if "values" in answer else None
     if "error" in answer and "Illegal use of 'NULL'" in answer["error"]:

@@ -62,7 +62,7 @@ def test_tables_that_may_lack_a_batch_are_those_that_were_not_written_before_it_
         (Sinks(("kafka 'a' topic",), ("print 'r'", "print 'r'")), True, ["print 'r'"]),
         (Sinks(("kafka 'a' topic",), ("kafka 'r' topic",)), True, ["kafka 'r' topic"]),
     ):
-        assert now.lacking(had, everywhere=everywhere) == lacking, now
+        assert now.find_lacking(had, everywhere=everywhere) == lacking, now
 
 
 def test_a_start_looks_for_the_files_of_its_state(storage):

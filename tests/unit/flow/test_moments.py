@@ -158,11 +158,11 @@ def test_rounding_is_that_of_the_digits(places):
     given += [each + 0.5 for each in range(-5, 5)] + [float(f"{each}e-{abs(places) + 1}5") for each in range(5)]
     wide = decimal.Context(prec=2000, rounding=decimal.ROUND_HALF_UP)
     wanted = [float(Decimal(repr(each)).quantize(Decimal(1).scaleb(-places), context=wide)) + 0.0 for each in given]
-    assert reals.rounded(places, pa.array(given)).to_pylist() == wanted
+    assert reals.round_reals(places, pa.array(given)).to_pylist() == wanted
 
 
 def test_zero_has_no_sign_when_it_is_rounded_and_nan_stays():
-    found = reals.rounded(0, pa.array([-0.0, -0.4, float("nan"), -float("inf"), None])).to_pylist()
+    found = reals.round_reals(0, pa.array([-0.0, -0.4, float("nan"), -float("inf"), None])).to_pylist()
     assert [repr(each) for each in found] == ["0.0", "0.0", "nan", "-inf", "None"]
 
 

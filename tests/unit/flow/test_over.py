@@ -388,8 +388,8 @@ def test_lists_may_have_more_together_than_a_column_can_hold(tmp_path):
     schema = functions.given.schema
     rows = pa.record_batch([pa.array(columns[each.name], each.type) for each in schema], schema=schema)
     partitions = Partitions.from_rows(np.zeros(count, np.int64), [np.arange(count)])
-    framed = functions.framed(rows, partitions)
-    parts = functions.results(framed, functions.states(framed), np.arange(count))
+    framed = functions.frame_rows(rows, partitions)
+    parts = functions.compute_results(framed, functions.compute_states(framed), np.arange(count))
     lengths = [pc.binary_length(part.column(functions.schema.names[-1])).to_pylist() for part in parts]
     assert len(lengths) > 10
     assert [each for part in lengths for each in part] == [at * (length + 1) - 1 for at in range(1, count + 1)]

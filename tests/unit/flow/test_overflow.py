@@ -19,7 +19,7 @@ from penstock.flow.windows.sessions import SessionOperator
 from penstock.flow.windows.window_aggregate import WindowAggregateOperator
 from penstock.plan.nodes import AggregateCall, GroupAggregate, scans
 from penstock.plan.planning import plan_job
-from penstock.sql import expression
+from penstock.sql import parse_expression
 from penstock.types import BIGINT, INT, DecimalType, Field, RowType, arrow_schema, arrow_type, parse_columns
 from tests.changelogs import Change, Runner
 from tests.corpora import parsed
@@ -53,7 +53,7 @@ def computed(sql: str, row: dict[str, object], *, strict: bool) -> tuple[object,
     schema = parse_columns(COLUMNS)
     columns = [pa.array([row[field.name]], arrow_type(field.type)) for field in schema.fields]
     rows = pa.RecordBatch.from_arrays(columns, schema=arrow_schema(schema))
-    found = compile_expression(expression(sql, schema), rows.schema, Session("UTC", strict=strict))
+    found = compile_expression(parse_expression(sql, schema), rows.schema, Session("UTC", strict=strict))
     assert isinstance(found, Evaluator), found
     (vector,) = found.vectors(rows)
     reasons = [each.reason(0) for each in vector.failures if each.rows[0]]
@@ -116,7 +116,7 @@ def test_a_strict_session_gives_what_flink_gives_or_fails():
     failed = 0
     for sql in grid.overflows():
         answer = ANSWERS[sql]
-        bound = expression(sql, SCHEMA)
+        bound = parse_expression(sql, SCHEMA)
         plain, strict = (compile_expression(bound, rows.schema, Session("UTC", strict=each)) for each in (False, True))
         assert isinstance(plain, Evaluator)
         assert isinstance(strict, Evaluator)

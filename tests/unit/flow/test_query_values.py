@@ -58,5 +58,5 @@ def test_a_query_is_a_value(way: Way, tmp_path):
     ],
 )
 def test_several_rows_are_no_value(query: str, place: str, tmp_path):
-    with pytest.raises(ExecutionError, match=f"^{place}: a query used as one value gave several rows"):
+    with pytest.raises(ExecutionError, match=f"^{place}: a query used as a value returned several rows"):
         rows(query, Way(), str(tmp_path))

@@ -28,8 +28,8 @@ from penstock.plan.nodes import (
     row_of,
     scans,
 )
-from penstock.spi import DEAD_LETTER, HIDDEN, KIND, Task, WriterFactory, pickled
-from penstock.sql import condition, projection
+from penstock.spi import DEAD_LETTER, HIDDEN, KIND, Task, WriterFactory, pickle_text
+from penstock.sql import parse_condition, parse_projection
 from penstock.types import parse_columns
 from tests.tables import FINITE, TAKES_ALL, Read, Written
 from tests.unit.flow.driver import PASSING, Passing, by_edge
@@ -42,11 +42,11 @@ LETTER = pa.struct({"value": pa.binary()})
 
 
 def where(sql, below=SCAN):
-    return Filter(below.schema, below, condition(sql, below.schema))
+    return Filter(below.schema, below, parse_condition(sql, below.schema))
 
 
 def select(sql, below=SCAN):
-    items = projection(sql, below.schema)
+    items = parse_projection(sql, below.schema)
     return Project(row_of(items), below, items)
 
 
@@ -79,7 +79,7 @@ def taken(sinks, *batches: pa.RecordBatch) -> list[list[tuple[object, ...]]]:
     flow = planned(sinks)
     assert flow is not None
     flow = replace(flow, targets=tuple(Target((number,), PASSING) for number in range(len(sinks))))
-    task = Task(0, 1, pickled(BatchInstructions("", 1, 1, False, writers=(None,) * len(sinks))))
+    task = Task(0, 1, pickle_text(BatchInstructions("", 1, 1, False, writers=(None,) * len(sinks))))
     sent = list(pickle.loads(pickle.dumps(flow.stage(0))).run(task, iter(batches)))
     edges = by_edge(sent)
     result = []
@@ -188,7 +188,7 @@ def test_a_job_may_keep_dead_letters_only():
     assert taken((letters,), rows(({"value": b"x"}, None, None))) == [[(b"x", 100, 0)]]
 
 
-TIME = projection("at", ROW)[0].expression
+TIME = parse_projection("at", ROW)[0].expression
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 
 from penstock.columns.hashing import Groups, key_hashes
 from penstock.errors import CheckpointError
-from penstock.flow.state.inspection import TableSize, oldest_seen, read_rows, stored_spec
+from penstock.flow.state.inspection import TableSize, find_oldest_seen, read_rows, read_spec
 from penstock.flow.state.segments import END, VERSION, SegmentRef
 from penstock.flow.state.storage import LocalStorage, Storage
 from penstock.flow.state.store import StateStore, TableSpec
@@ -26,7 +26,7 @@ Refs = dict[str, list[SegmentRef]]
 
 
 def store(storage: Storage, refs: Refs, *specs: TableSpec, now_ms: int = 0, ttl_ms: int | None = None) -> StateStore:
-    living = [each.living(ttl_ms) for each in specs]
+    living = [each.with_time_to_live(ttl_ms) for each in specs]
     return StateStore(storage, living, refs, 0, END, "batch-", uid="agg-1", now_ms=now_ms)
 
 
@@ -185,7 +185,7 @@ def test_reading_a_table_as_rows(storage: Storage) -> None:
     refs: Refs = {}
     for batch in range(20):
         refs = put(storage, refs, list(range(batch * 50, batch * 50 + 100)), batch)
-    spec = stored_spec(storage, refs["groups"], "groups")
+    spec = read_spec(storage, refs["groups"], "groups")
     assert spec == SPEC
     rows = pa.Table.from_batches(read_rows(storage, refs["groups"], SPEC))
     assert rows.column_names == ["id", "id", "count"]
@@ -194,8 +194,8 @@ def test_reading_a_table_as_rows(storage: Storage) -> None:
     size = TableSize.from_segments(refs["groups"])
     assert size.rows == 1050
     assert size.bytes == sum(ref.bytes for ref in refs["groups"])
-    assert oldest_seen(storage, refs["groups"], SPEC) is None
-    assert stored_spec(storage, [], "groups") is None
+    assert find_oldest_seen(storage, refs["groups"], SPEC) is None
+    assert read_spec(storage, [], "groups") is None
 
 
 def test_reading_a_multiset_as_rows(storage: Storage) -> None:
@@ -212,7 +212,7 @@ def test_reading_a_multiset_as_rows(storage: Storage) -> None:
 def test_reading_times(storage: Storage) -> None:
     refs = put(storage, {}, [1, 2], now_ms=5000)
     refs = put(storage, refs, [2, 3], now_ms=5500)
-    spec = stored_spec(storage, refs["groups"], "groups")
+    spec = read_spec(storage, refs["groups"], "groups")
     assert spec == replace(SPEC, timed=True)
     (rows,) = read_rows(storage, refs["groups"], spec)
     assert sorted(zip(rows.column(0).to_pylist(), rows.column("__seen").to_pylist(), strict=True)) == [
@@ -220,7 +220,7 @@ def test_reading_times(storage: Storage) -> None:
         (2, 5500),
         (3, 5500),
     ]
-    assert oldest_seen(storage, refs["groups"], spec) == 5000
+    assert find_oldest_seen(storage, refs["groups"], spec) == 5000
     (rows,) = read_rows(storage, refs["groups"], spec, since=5000)
     assert sorted(rows.column(0).to_pylist()) == [2, 3]
 

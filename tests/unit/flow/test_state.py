@@ -135,7 +135,7 @@ def test_rows_with_weights_are_those_of_a_counter(tmp_path: Path, seed: int, wea
 @pytest.mark.parametrize("weak", [0, 3])
 @pytest.mark.parametrize("seed", range(4))
 def test_rows_at_places_are_those_of_a_dictionary(tmp_path: Path, seed: int, weak: int, ttl: int | None) -> None:
-    dice, spec = random.Random(seed), ORDERED.living(ttl)
+    dice, spec = random.Random(seed), ORDERED.with_time_to_live(ttl)
     refs: Refs = {}
     model: dict[Any, tuple[Any, int]] = {}
     now, forgotten = 1_700_000_000_000, 0
@@ -202,7 +202,7 @@ def test_keyed_rows_that_are_not_written_for_some_time_are_gone(tmp_path: Path, 
     now, forgotten = 1_700_000_000_000, 0
     for _ in range(60):
         now += dice.choice([0, 1, 10, 60, 150])
-        store = StateStore(LocalStorage(str(tmp_path)), [KEYED.living(TTL)], refs, 0, END, "t-", now_ms=now)
+        store = StateStore(LocalStorage(str(tmp_path)), [KEYED.with_time_to_live(TTL)], refs, 0, END, "t-", now_ms=now)
         live = {key: row for key, (row, seen) in model.items() if seen > now - TTL}
         forgotten += len(model) - len(live)
         groups = groups_of(some_keys(dice, 40), weak)
@@ -221,7 +221,9 @@ def test_keyed_rows_that_are_not_written_for_some_time_are_gone(tmp_path: Path, 
                 model.pop(key, None)
         refs = store.flush()
     assert forgotten
-    store = StateStore(LocalStorage(str(tmp_path)), [KEYED.living(TTL)], refs, 0, END, "t-", now_ms=now + TTL)
+    store = StateStore(
+        LocalStorage(str(tmp_path)), [KEYED.with_time_to_live(TTL)], refs, 0, END, "t-", now_ms=now + TTL
+    )
     assert store.flush() == {"rows": []}
 
 
@@ -234,7 +236,9 @@ def test_rows_with_weights_that_are_not_written_for_some_time_are_gone(tmp_path:
     now, forgotten, refused = 1_700_000_000_000, 0, 0
     for _ in range(60):
         now += dice.choice([0, 1, 10, 60, 150])
-        store = StateStore(LocalStorage(str(tmp_path)), [MULTISET.living(TTL)], refs, 0, END, "t-", now_ms=now)
+        store = StateStore(
+            LocalStorage(str(tmp_path)), [MULTISET.with_time_to_live(TTL)], refs, 0, END, "t-", now_ms=now
+        )
         live = {pair: (weight, seen) for pair, (weight, seen) in model.items() if seen > now - TTL}
         forgotten += len(model) - len(live)
         groups = groups_of(some_keys(dice, 40), weak)
@@ -269,7 +273,7 @@ def test_a_time_to_live_may_be_added_to_keyed_rows_and_taken_away(tmp_path: Path
     groups, value = groups_of([("a", 1)]), batch([(1, "x")], VALUE)
 
     def after(refs: Refs, ttl: int | None, now: int, *, put: bool = False) -> tuple[bool, Refs]:
-        store = StateStore(LocalStorage(str(tmp_path)), [KEYED.living(ttl)], refs, 0, END, "t-", now_ms=now)
+        store = StateStore(LocalStorage(str(tmp_path)), [KEYED.with_time_to_live(ttl)], refs, 0, END, "t-", now_ms=now)
         found, _ = store.keyed("rows").get(groups)
         other = groups_of([("b", now)])
         store.keyed("rows").put(groups if put else other, value, np.ones(1, np.bool_))
@@ -312,7 +316,7 @@ def test_no_row_comes_back_when_a_time_to_live_comes_and_changes_and_goes(
         keys = list(range(80)) if step == 0 else sorted({dice.randrange(80) for _ in range(dice.randrange(1, 4))})
         asked, after = sorted({*keys, *(dice.randrange(80) for _ in range(20))}), list[SegmentRef]()
         for low, high in ranges(dice.choice([1, 1, 2, 3])):
-            store = StateStore(storage, [KEYED.living(ttl)], refs, low, high, f"{step}-", now_ms=now)
+            store = StateStore(storage, [KEYED.with_time_to_live(ttl)], refs, low, high, f"{step}-", now_ms=now)
             groups = groups_of(own([("k", key) for key in asked], low, high, 0))
             found, values = store.keyed("rows").get(groups)
             for (_, key), there, (value, _) in zip(tuples(groups.keys), found, tuples(values), strict=True):
@@ -336,10 +340,14 @@ def test_a_time_to_live_of_rows_with_weights_stays(tmp_path: Path) -> None:
     keys = batch([("a", 1)], KEY)
     groups = groups_of([("a", 1)])
     for first, second, message in ((None, 10, "it had no time to live"), (10, None, "it had a time to live")):
-        store = StateStore(LocalStorage(str(tmp_path)), [MULTISET.living(first)], {}, 0, END, "t-", now_ms=5000)
+        store = StateStore(
+            LocalStorage(str(tmp_path)), [MULTISET.with_time_to_live(first)], {}, 0, END, "t-", now_ms=5000
+        )
         store.multiset("bag").add(key_hashes(keys.columns), keys, batch([(1, "x")], VALUE), np.array([1]))
         refs = store.flush()
-        store = StateStore(LocalStorage(str(tmp_path)), [MULTISET.living(second)], refs, 0, END, "t-", now_ms=5000)
+        store = StateStore(
+            LocalStorage(str(tmp_path)), [MULTISET.with_time_to_live(second)], refs, 0, END, "t-", now_ms=5000
+        )
         with pytest.raises(CheckpointError, match=message):
             store.multiset("bag").get(groups)
 
@@ -355,7 +363,9 @@ def test_keyed_rows_that_a_batch_has_put_are_seen_in_it(
     model: dict[Any, Any] = {}
     again = 0
     for _ in range(15):
-        store = StateStore(LocalStorage(str(tmp_path)), [KEYED.living(ttl)], refs, 0, END, "t-", now_ms=5000, last=last)
+        store = StateStore(
+            LocalStorage(str(tmp_path)), [KEYED.with_time_to_live(ttl)], refs, 0, END, "t-", now_ms=5000, last=last
+        )
         written = set[Any]()
         for _ in range(dice.randrange(5)):
             groups = groups_of(some_keys(dice, 20), weak)
@@ -374,7 +384,7 @@ def test_keyed_rows_that_a_batch_has_put_are_seen_in_it(
                     model[key] = row
                 else:
                     model.pop(key, None)
-        assert len(store.keyed("rows").everything()) == len(model)
+        assert len(store.keyed("rows").read_all()) == len(model)
         refs = store.flush()
     assert again
     assert model
@@ -392,7 +402,7 @@ def test_rows_with_weights_that_a_batch_has_added_are_seen_in_it(
     again = 0
     for _ in range(15):
         store = StateStore(
-            LocalStorage(str(tmp_path)), [MULTISET.living(ttl)], refs, 0, END, "t-", now_ms=5000, last=last
+            LocalStorage(str(tmp_path)), [MULTISET.with_time_to_live(ttl)], refs, 0, END, "t-", now_ms=5000, last=last
         )
         written = set[Any]()
         for _ in range(dice.randrange(5)):
@@ -419,7 +429,7 @@ def test_rows_with_weights_that_a_batch_has_added_are_seen_in_it(
                 written.add(pair)
                 if not model[pair]:
                     del model[pair]
-        assert len(store.multiset("bag").everything()) == len(model)
+        assert len(store.multiset("bag").read_all()) == len(model)
         refs = store.flush()
     assert again
     assert model

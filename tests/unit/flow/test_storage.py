@@ -49,7 +49,7 @@ def test_a_missing_file_is_an_error_of_the_checkpoint(storage: Storage) -> None:
 def test_files_that_this_machine_does_not_see_are_told(storage: Storage) -> None:
     storage.write("here", [b"1"])
     elsewhere = ["there"] if isinstance(storage, LocalStorage) else []  # a remote storage is the same for all machines
-    assert storage.unseen({"here", "there"}) == elsewhere
+    assert storage.find_unseen({"here", "there"}) == elsewhere
 
 
 def test_a_copy_has_its_name_once_it_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from penstock.flow.kernels.moments.far_times import LISTED_END, ahead_at, ahead_
 from penstock.flow.kernels.session import Session
 from penstock.flow.rows.expressions import Evaluator, compile_expression
 from penstock.flow.time.zones import Zone
-from penstock.sql import expression
+from penstock.sql import parse_expression
 from penstock.types import TimestampType, parse_columns
 
 ZONES = ["Europe/Berlin", "America/New_York", "Australia/Sydney", "Asia/Kolkata", "America/St_Johns"]
@@ -23,7 +23,7 @@ HOUR = 3_600_000_000
 
 def value(sql: str, zone: str = "Europe/Berlin") -> object:
     """The value of an expression; a timestamp as text."""
-    bound = expression(sql, parse_columns("a INT"))
+    bound = parse_expression(sql, parse_columns("a INT"))
     found = compile_expression(bound, pa.schema([]), Session(zone))
     assert isinstance(found, Evaluator), found
     (vector,) = found.vectors(pa.record_batch([pa.array([1])], names=["a"]))

@@ -30,7 +30,7 @@ def test_two_jobs_of_one_name_are_refused_before_anything_starts():
     one, two = parse_script(script(("a", "x"), ("b", "y")), default_name="copy").jobs
     with pytest.raises(OptionsError) as raised:
         run_jobs([one, replace(two, name=one.name)])
-    assert str(raised.value).startswith("job 'copy': another job has this name too")
+    assert str(raised.value).startswith("job 'copy': another job has the same name")
 
 
 @pytest.mark.rule("one identity per job")
@@ -39,7 +39,7 @@ def test_two_jobs_with_one_transactional_id_are_refused():
     one, two = parse_script(script(("a", "x"), ("b", "x-y")), default_name="y-z").jobs
     check_identities((one, two))
     two = replace(two, name="z")
-    with pytest.raises(OptionsError, match="job 'z': its transactional id 'x-y-z' is that of job 'y-z' too"):
+    with pytest.raises(OptionsError, match="job 'z': its transactional id 'x-y-z' is also that of job 'y-z'"):
         check_identities((one, two))
     check_identities((one, replace(two, name="y")))
 
@@ -50,7 +50,7 @@ def test_a_file_with_such_jobs_is_refused_by_check_too(tmp_path, capsys):
     text = script(("a", "x-y"), ("b", "x")).replace("INSERT INTO b", "SET 'pipeline.name' = 'y-z';\nINSERT INTO b")
     file.write_text("SET 'pipeline.name' = 'z';\n" + text)
     assert main(["check", str(file)]) == 2
-    assert "its transactional id 'x-y-z' is that of job 'z' too" in capsys.readouterr().err
+    assert "its transactional id 'x-y-z' is also that of job 'z'" in capsys.readouterr().err
 
 
 def test_the_sinks_of_one_job_may_share_their_prefix():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.plan.lifetimes import kept_forever
+from penstock.plan.lifetimes import warn_of_growing_steps
 from penstock.plan.planning import plan_job
 from penstock.sql import parse_script
 
@@ -21,7 +21,7 @@ BOTH = "the rows of both tables"
 def warned(text, *, a="", b=""):
     tables = KAFKA.format(name="a", more=a) + KAFKA.format(name="b", more=b)
     (job,) = parse_script(tables + SINK + text, file="a.sql", default_name="j").jobs
-    return kept_forever(plan_job(job))
+    return warn_of_growing_steps(plan_job(job))
 
 
 def test_a_join_without_a_time_to_live():

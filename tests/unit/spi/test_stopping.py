@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from penstock.errors import AbortableError
-from penstock.spi import until_stopped
+from penstock.spi import run_until_stopped
 from tests.waiting import eventually
 
 
@@ -16,13 +16,13 @@ def raising(error):
 
 
 def test_the_result_is_that_of_the_work():
-    assert until_stopped(lambda _: 7, lambda: False) == 7
+    assert run_until_stopped(lambda _: 7, lambda: False) == 7
 
 
 @pytest.mark.parametrize("error", [ValueError("no"), TimeoutError("of the work"), KeyboardInterrupt()], ids=repr)
 def test_an_error_of_the_work_is_raised(error):
     with pytest.raises(type(error)) as raised:
-        until_stopped(lambda _: raising(error), lambda: False)
+        run_until_stopped(lambda _: raising(error), lambda: False)
     assert raised.value is error
 
 
@@ -34,5 +34,5 @@ def test_work_that_goes_on_is_left_when_the_job_is_to_end_and_told():
         told.set()
 
     with pytest.raises(AbortableError, match="the job is being stopped"):
-        until_stopped(work, lambda: True)
+        run_until_stopped(work, lambda: True)
     assert told.wait(60)

@@ -10,7 +10,7 @@ import pytest
 
 from penstock.errors import UnsupportedError
 from penstock.plan.scalar_functions import aliases, catalogue, functions, missing
-from penstock.sql import expression
+from penstock.sql import parse_expression
 from penstock.sql.bind.expressions.aggregates import FUNCTIONS
 from penstock.sql.bind.expressions.scope import FORMS
 from penstock.sql.parse.vocabulary import AGGREGATES, RANKINGS
@@ -35,7 +35,7 @@ def test_what_can_be_bound_is_listed():
 @pytest.mark.parametrize("name", missing())
 def test_what_is_refused_is_refused_with_its_reason(name):
     with pytest.raises(UnsupportedError) as caught:
-        expression(f"{name}(x)", parse_columns("x STRING"))
+        parse_expression(f"{name}(x)", parse_columns("x STRING"))
 
     assert missing()[name].partition("; ")[0] in str(caught.value)
 

@@ -6,13 +6,13 @@ import pytest
 
 from penstock.errors import DefinitionError
 from penstock.spi import Column, ColumnKind
-from penstock.sql import columns, expression
+from penstock.sql import parse_expression, parse_table_columns
 from penstock.sql.bind.tables.definitions import ComputedColumn
 from penstock.types import BIGINT, INT, STRING, TimestampType, parse_columns
 
 
 def test_columns_are_those_of_create_table() -> None:
-    found = columns(
+    found = parse_table_columns(
         "id INT PRIMARY KEY NOT ENFORCED, `a name` STRING NOT NULL COMMENT 'of it', ts TIMESTAMP(3) METADATA VIRTUAL, "
         "o BIGINT METADATA FROM 'offset', twice AS id * 2"
     )
@@ -21,7 +21,9 @@ def test_columns_are_those_of_create_table() -> None:
         Column("a name", STRING.with_nullability(False)),
         Column("ts", TimestampType(3), ColumnKind.METADATA, "ts", virtual=True),
         Column("o", BIGINT, ColumnKind.METADATA, "offset"),
-        ComputedColumn("twice", INT, ColumnKind.COMPUTED, expression=expression("id * 2", parse_columns("id INT"))),
+        ComputedColumn(
+            "twice", INT, ColumnKind.COMPUTED, expression=parse_expression("id * 2", parse_columns("id INT"))
+        ),
     )
 
 
@@ -43,5 +45,5 @@ def test_columns_are_those_of_create_table() -> None:
 )
 def test_every_problem_is_reported_with_its_place(text: str, expected: list[str]) -> None:
     with pytest.raises(DefinitionError) as raised:
-        columns(text, origin="here")
+        parse_table_columns(text, origin="here")
     assert str(raised.value).splitlines() == expected

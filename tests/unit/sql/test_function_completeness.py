@@ -88,11 +88,11 @@ from penstock.cli.reference import render_pages
 from penstock.flow.rows.expressions import compile_expression
 from penstock.plan.flink_sql import flink_sql
 from penstock.plan.scalar_functions import is_deterministic
-from penstock.sql import expression
+from penstock.sql import parse_expression
 from penstock.sql.bind.expressions.scope import known_functions
 from penstock.types import parse_columns
 
-bound = expression("SHOUT(s, 2)", parse_columns("s STRING"))
+bound = parse_expression("SHOUT(s, 2)", parse_columns("s STRING"))
 rows = pa.RecordBatch.from_pydict({"s": ["a", None]})
 print(json.dumps({
     "values": compile_expression(bound, rows.schema).column(rows).to_pylist(),

@@ -15,7 +15,7 @@ from penstock.errors import DefinitionError, RecordError
 from penstock.flow.kernels.session import Session
 from penstock.flow.rows.expressions import NoKernel, compile_expression
 from penstock.plan.scalar_functions import Function, aliases, catalogue, functions, missing
-from penstock.sql import expression
+from penstock.sql import parse_expression
 from penstock.types import arrow_schema, parse_columns
 
 COLUMNS = {
@@ -153,7 +153,7 @@ def test_every_built_in_function_is_here():
 @pytest.mark.parametrize("name", [each for each in BUILT_IN if each not in missing()])
 def test_without_null_each_of_them_has_a_value(name: str):
     for text in texts(name):
-        expression(next(with_nulls(text, 0)), SCHEMA)
+        parse_expression(next(with_nulls(text, 0)), SCHEMA)
 
 
 @pytest.mark.parametrize("which", [0, 1], ids=["constants", "columns"])
@@ -165,7 +165,7 @@ def test_null_as_an_argument_is_a_value_or_has_an_error(name: str, which: int):
     for text in (each for one in texts(name) for each in with_nulls(one, which)):
         for whole in (text, f"COALESCE(CAST({text} AS STRING), '')", f"CASE WHEN ({text}) IS NULL THEN 1 END"):
             with contextlib.suppress(DefinitionError, RecordError):
-                found = compile_expression(expression(whole, SCHEMA), rows.schema, SESSION)
+                found = compile_expression(parse_expression(whole, SCHEMA), rows.schema, SESSION)
                 if isinstance(found, NoKernel):  # a pattern, a zone or a seed that is none
                     assert which == 1 or name == "TO_TIMESTAMP_LTZ", whole
                     continue

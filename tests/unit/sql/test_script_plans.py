@@ -16,7 +16,7 @@ from penstock.plan.planning import plan_job
 from penstock.plan.walk import fold
 from penstock.settings import ExponentialDelay, FailureRate, FixedDelay, Settings
 from penstock.spi import Column, ColumnKind, Surface, TableDefinition, connectors
-from penstock.sql import Script, condition, expression, parse_script, projection
+from penstock.sql import Script, parse_condition, parse_expression, parse_projection, parse_script
 from penstock.sql.bind.tables.definitions import ComputedColumn
 from penstock.types import BIGINT, INT, STRING, DataType, TimestampType, parse_columns, parse_type
 from tests.tables import Read, Written
@@ -57,10 +57,10 @@ def test_insert_select_where():
     definition = kafka("flights", "id INT, carrier STRING, dep_delay DOUBLE")
     spec = connectors.get("kafka").scan(definition)
     scan = Scan(definition.produced, "flights", "kafka", spec)
-    items = projection("id, UPPER(carrier) AS c", scan.schema)
+    items = parse_projection("id, UPPER(carrier) AS c", scan.schema)
 
     assert sink.input == Project(
-        row_of(items), Filter(scan.schema, scan, condition("dep_delay > 60", scan.schema)), items
+        row_of(items), Filter(scan.schema, scan, parse_condition("dep_delay > 60", scan.schema)), items
     )
     assert sink.table == "shown"
     assert sink.connector == "print"
@@ -141,7 +141,7 @@ def test_a_table_definition_holds_all_that_was_written():
         "COMMENT 'all of it' PARTITIONED BY (id)",
     )
 
-    upper = expression("UPPER(topic)", parse_columns("topic STRING NOT NULL"))
+    upper = parse_expression("UPPER(topic)", parse_columns("topic STRING NOT NULL"))
     assert found.columns == (
         Column("id", INT.with_nullability(False)),
         Column("odd`name", STRING.with_nullability(False)),

@@ -13,7 +13,7 @@ from penstock.errors import DefinitionError
 from penstock.flow.kernels.session import Session
 from penstock.flow.rows.expressions import NoKernel, compile_expressions
 from penstock.plan.expressions import Literal
-from penstock.sql import expression
+from penstock.sql import parse_expression
 from penstock.types import arrow_schema, parse_columns
 from tests.corpora import parsed
 from tests.recorded.signatures import COLUMNS, FORMS, MORE, expression_of
@@ -99,11 +99,11 @@ def bound_type(form: str, types: str) -> str:
     """The type of the value of a call that is accepted."""
     sql = expression_of(form, types.split(", "))
     if "INTERVAL" in ANSWERS[form][types] and not _AGGREGATE.match(form):
-        named = expression(f"TYPEOF({sql})", SCHEMA)
+        named = parse_expression(f"TYPEOF({sql})", SCHEMA)
         assert isinstance(named, Literal)
         return str(named.value)
     if not _AGGREGATE.match(form):
-        return str(expression(sql, SCHEMA).type)
+        return str(parse_expression(sql, SCHEMA).type)
     created = f"CREATE TABLE given ({COLUMNS}) WITH ('connector' = 'any', 'mode' = 'I')"
     shown = parsed(f"{created}; CREATE VIEW v AS SELECT {sql} AS c FROM given; DESCRIBE v").printed[-1]
     _, _, name, nullable, *_ = (each.strip() for each in shown.splitlines()[3].split("|"))
@@ -121,7 +121,7 @@ def refusal(form: str, types: str) -> str | None:
             into = "CREATE TABLE taken (there BOOLEAN) WITH ('connector' = 'any', 'mode' = 'I,UB,UA,D')"
             parsed(f"{created}; {into}; INSERT INTO taken SELECT {sql} IS NULL FROM given")
             return None
-        found = compile_expressions((expression(sql, SCHEMA),), BATCHES, Session("UTC"))
+        found = compile_expressions((parse_expression(sql, SCHEMA),), BATCHES, Session("UTC"))
     except DefinitionError as error:
         return str(error)
     return f"{found.function} has no kernel" if isinstance(found, NoKernel) else None

@@ -17,7 +17,7 @@ from penstock.flow.rows.expressions import Evaluator, compile_expression
 from penstock.plan.expressions import cast
 from penstock.plan.flink_sql import flink_sql
 from penstock.plan.nodes import row_of
-from penstock.sql import condition, expression, projection
+from penstock.sql import parse_condition, parse_expression, parse_projection
 from penstock.types import STRING, arrow_schema, arrow_type, parse_columns
 
 SPEC = yaml.safe_load((Path(__file__).parents[2] / "specs/sql/expressions.yaml").read_text("utf-8"))
@@ -56,7 +56,7 @@ def test_no_case_is_lost():
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["sql"])
 def test_an_expression_has_one_type_and_one_value(case: dict[str, Any]):
-    found = expression(case["sql"], SCHEMA)
+    found = parse_expression(case["sql"], SCHEMA)
 
     assert str(found.type) == case["type"]
     shown = compile_expression(cast(found, STRING), arrow_schema(SCHEMA), Session(SPEC["zone"]))
@@ -81,18 +81,18 @@ def test_an_expression_has_one_type_and_one_value(case: dict[str, Any]):
     ids=lambda texts: texts[0],
 )
 def test_one_meaning_is_one_expression(texts: tuple[str, ...]):
-    assert len({expression(text, SCHEMA) for text in texts}) == 1
+    assert len({parse_expression(text, SCHEMA) for text in texts}) == 1
 
 
 def test_names_are_case_sensitive():
     with pytest.raises(SchemaError) as caught:
-        expression("A", SCHEMA)
+        parse_expression("A", SCHEMA)
 
     assert str(caught.value) == "line 1, column 1: there is no column 'A' (did you mean 'a'? names are case-sensitive)"
 
 
 def test_a_projection_names_its_columns():
-    items = projection("i, i AS k, r.name, a || 'x', i", SCHEMA)
+    items = parse_projection("i, i AS k, r.name, a || 'x', i", SCHEMA)
 
     assert [(item.name, flink_sql(item.expression)) for item in items] == [
         ("i", "`i`"),
@@ -106,7 +106,7 @@ def test_a_projection_names_its_columns():
 
 
 def test_a_star_is_every_column():
-    items = projection("*, i + 1 AS next", parse_columns("i INT, `odd``name` STRING"))
+    items = parse_projection("*, i + 1 AS next", parse_columns("i INT, `odd``name` STRING"))
 
     assert [(item.name, flink_sql(item.expression)) for item in items] == [
         ("i", "`i`"),
@@ -118,7 +118,7 @@ def test_a_star_is_every_column():
 
 def test_a_projection_reports_all_its_problems():
     with pytest.raises(DefinitionError) as caught:
-        projection("nope, i,\n  UPPER(i), NULL", SCHEMA, origin="job.yaml, transform 1")
+        parse_projection("nope, i,\n  UPPER(i), NULL", SCHEMA, origin="job.yaml, transform 1")
 
     assert str(caught.value).splitlines() == [
         "job.yaml, transform 1, line 1, column 1: there is no column 'nope'"
@@ -129,23 +129,23 @@ def test_a_projection_reports_all_its_problems():
 
 
 def test_a_condition_is_boolean():
-    assert flink_sql(condition("i > 60", SCHEMA)) == "`i` > 60"
-    assert flink_sql(condition("NULL", SCHEMA)) == "CAST(NULL AS BOOLEAN)"
+    assert flink_sql(parse_condition("i > 60", SCHEMA)) == "`i` > 60"
+    assert flink_sql(parse_condition("NULL", SCHEMA)) == "CAST(NULL AS BOOLEAN)"
     with pytest.raises(SqlError, match="line 1, column 1: a condition must be BOOLEAN, not INT"):
-        condition("i", SCHEMA)
+        parse_condition("i", SCHEMA)
 
 
 @pytest.mark.parametrize("text", ["", " ", "i i", "i,", "(i", "i)", "i +", "a AS b", "SELECT i", "*", "i;"])
 def test_an_expression_is_one_whole_expression(text: str):
     with pytest.raises(SqlError, match=r"line 1, column \d+: "):
-        expression(text, SCHEMA)
+        parse_expression(text, SCHEMA)
 
 
 @pytest.mark.parametrize("text", ["(" * 5000 + "i" + ")" * 5000, "i + " * 5000 + "i", "NOT " * 5000 + "flag"])
 def test_nesting_has_a_limit_and_says_so(text: str):
     with pytest.raises(SqlError, match="nested too deeply"):
-        expression(text, SCHEMA)
+        parse_expression(text, SCHEMA)
 
 
 def test_long_conjunctions_are_not_nesting():
-    assert flink_sql(condition(" AND ".join(["flag"] * 5000), SCHEMA)).count("`flag`") == 5000
+    assert flink_sql(parse_condition(" AND ".join(["flag"] * 5000), SCHEMA)).count("`flag`") == 5000

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from penstock.errors import PenstockError, UnsupportedError
 from penstock.plan.scalar_functions import functions
-from penstock.sql import expression, parse_script, projection
+from penstock.sql import parse_expression, parse_projection, parse_script
 from penstock.types import IntervalType, NullType, parse_columns
 from tests.corpora import parsed
 from tests.plans import check_job
@@ -77,15 +77,15 @@ def test_any_text(text: str):
     with contextlib.suppress(PenstockError):
         parse_script(text)
     with contextlib.suppress(PenstockError):
-        projection(text, SCHEMA)
+        parse_projection(text, SCHEMA)
 
 
 @settings(max_examples=100, deadline=None)
 @given(st.recursive(st.sampled_from(ATOMS), _grown, max_leaves=8))
 def test_expressions_of_any_type(text: str):
     with contextlib.suppress(PenstockError):
-        found = expression(text, SCHEMA)
-        assert expression(text, SCHEMA) == found
+        found = parse_expression(text, SCHEMA)
+        assert parse_expression(text, SCHEMA) == found
         assert not isinstance(found.type, NullType | IntervalType)
 
 

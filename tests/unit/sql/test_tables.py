@@ -7,7 +7,7 @@ import pytest
 from penstock.errors import DefinitionError, SqlError
 from penstock.plan.flink_sql import flink_sql
 from penstock.spi import Column, ColumnKind
-from penstock.sql import ComputedColumn, TableSchema, tables
+from penstock.sql import ComputedColumn, TableSchema, parse_tables
 from penstock.types import BIGINT, INT, STRING, MapType, StringType, TimestampType
 
 KEY = BIGINT.with_nullability(False)
@@ -17,12 +17,12 @@ def test_tables_have_ids_of_one_to_three_parts():
     text = "CREATE TABLE db1.t1 (id BIGINT, name VARCHAR(10));"
     text += "create table if not exists t2 (id BIGINT,\n x MAP<INT, INT>);CREATE TEMPORARY TABLE a.`b c`.d (x INT)"
 
-    assert tables(text) == (
+    assert parse_tables(text) == (
         TableSchema(("db1", "t1"), (Column("id", BIGINT), Column("name", StringType(10)))),
         TableSchema(("t2",), (Column("id", BIGINT), Column("x", MapType(INT, INT)))),
         TableSchema(("a", "b c", "d"), (Column("x", INT),)),
     )
-    assert tables("") == tables(" ;; -- nothing") == ()
+    assert parse_tables("") == parse_tables(" ;; -- nothing") == ()
 
 
 @pytest.mark.parametrize(
@@ -37,14 +37,14 @@ def test_tables_have_ids_of_one_to_three_parts():
     ],
 )
 def test_the_parser_is_that_of_sql(columns: str):
-    assert tables(f"CREATE TABLE t ({columns});") == (
+    assert parse_tables(f"CREATE TABLE t ({columns});") == (
         TableSchema(("t",), (Column("id", KEY), Column("name", STRING)), ("id",)),
     )
 
 
 def test_names_may_have_blanks_and_columns_may_be_computed_or_metadata():
     text = "CREATE TABLE t (`a b` INT, ts TIMESTAMP_LTZ(3) METADATA FROM 'timestamp', next AS `a b` + 1)"
-    ((_, ts, computed),) = [found.columns for found in tables(text)]
+    ((_, ts, computed),) = [found.columns for found in parse_tables(text)]
 
     assert ts == Column("ts", TimestampType(3, True), ColumnKind.METADATA, "timestamp")
     assert isinstance(computed, ComputedColumn)
@@ -67,14 +67,14 @@ def test_names_may_have_blanks_and_columns_may_be_computed_or_metadata():
 )
 def test_what_a_pipeline_cannot_have_is_refused(text: str, expected: str):
     with pytest.raises(DefinitionError) as caught:
-        tables(text, origin="y.yaml")
+        parse_tables(text, origin="y.yaml")
 
     assert expected in str(caught.value)
 
 
 def test_every_problem_is_reported():
     with pytest.raises(SqlError) as caught:
-        tables("CREATE TABLE a (x INTT);\nCREATE TABLE b (y AS nope, z INT);\nDROP TABLE c")
+        parse_tables("CREATE TABLE a (x INTT);\nCREATE TABLE b (y AS nope, z INT);\nDROP TABLE c")
 
     assert [problem.where for problem in caught.value.problems] == [
         "line 1, column 19",

@@ -578,7 +578,7 @@ def test_functions_are_in_computed_columns(folder):
 @pytest.mark.parametrize(
     ("sql", "expected"),
     [
-        (create("triple") * 2, "function 'triple' exists already (write IF NOT EXISTS, or DROP FUNCTION before it)"),
+        (create("triple") * 2, "function 'triple' already exists (write IF NOT EXISTS, or DROP FUNCTION first)"),
         ("DROP FUNCTION triple;", "there is no function 'triple'"),
         ("DROP TEMPORARY FUNCTION triple;", "there is no temporary function 'triple'"),
         ("DROP TEMPORARY SYSTEM FUNCTION triple;", "there is no temporary system function 'triple'"),
@@ -704,7 +704,7 @@ def test_a_function_can_be_called_as_before():
 
 
 def test_what_udf_does_not_take():
-    with pytest.raises(ValueError, match="func_type is one of general, pandas, arrow, not 'java'"):
+    with pytest.raises(ValueError, match="func_type must be one of general, pandas, arrow, not 'java'"):
         udf(lambda: 1, result_type="INT", func_type="java")
     with pytest.raises(TypeError, match="udf takes a function or a ScalarFunction, not 1"):
         udf(1, result_type="INT")

@@ -106,11 +106,11 @@ def test_explain_names_the_event_time_and_the_idle_timeout():
             r"write CURRENT_WATERMARK\(ts\)",
         ),
         ("x INT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts", "CURRENT_WATERMARK() = ts", "takes 1 argument, not 0"),
-        ("x INT, ts TIMESTAMP(3), WATERMARK FOR ts AS x", "x = 1", "a watermark is a TIMESTAMP, not INT"),
+        ("x INT, ts TIMESTAMP(3), WATERMARK FOR ts AS x", "x = 1", "a watermark must be a TIMESTAMP, not INT"),
         (
             "x INT, ts TIMESTAMP(3), WATERMARK FOR ts AS DATE '2026-01-01'",
             "x = 1",
-            "a watermark is a TIMESTAMP, not DATE",
+            "a watermark must be a TIMESTAMP, not DATE",
         ),
         ("x INT, ts DATE, WATERMARK FOR ts AS ts", "x = 1", "needs a TIMESTAMP column, and 'ts' is DATE"),
     ],

@@ -39,5 +39,5 @@ class BlackholeConnector:
 
     def sink(self, table: TableDefinition) -> BlackholeSinkSpec:
         """How ``table`` is written. Raises OptionsError for an unknown option."""
-        table.bound(BlackholeOptions)
+        table.bind_options(BlackholeOptions)
         return BlackholeSinkSpec(table=table.name, schema=table.written)

@@ -32,7 +32,7 @@ class DatagenConnector:
 
     def scan(self, table: TableDefinition) -> DatagenScanSpec:
         """How the rows of ``table`` are made. Raises OptionsError or UnsupportedError with every problem found."""
-        options = table.bound(DatagenOptions)
+        options = table.bind_options(DatagenOptions)
         metadata = [column.name for column in table.columns if column.kind is ColumnKind.METADATA]
         if metadata:
             where = table.origin.locate("") or f"table '{table.name}'"

@@ -25,12 +25,12 @@ from penstock.spi import (
     Source,
     SourcePartition,
     Task,
+    add_empty_reports,
     frame_schema,
-    placed,
+    place_rows,
     read_frame,
+    run_stage,
     source_document,
-    staged,
-    unreported,
 )
 
 #: The most rows of an Arrow batch.
@@ -90,13 +90,13 @@ class DatagenSource(Source):
 
     def partitions(self, end: dict[str, Any]) -> Sequence[SourcePartition]:
         """The only partition."""
-        return (SourcePartition(self._making.ordinal * PARTITIONS_PER_SOURCE, "0", ended=self.ended(end)),)
+        return (SourcePartition(self._making.ordinal * PARTITIONS_PER_SOURCE, "0", ended=self.has_ended(end)),)
 
     def count_records(self, start: dict[str, Any] | None, end: dict[str, Any]) -> int:
         """The rows between the two positions."""
         return int(end["row"]) - (int(start["row"]) if start else self._making.start)
 
-    def ended(self, reached: dict[str, Any] | None) -> bool:
+    def has_ended(self, reached: dict[str, Any] | None) -> bool:
         """Whether the last row is made."""
         row = int(reached["row"]) if reached else self._making.start
         return self._scan.rows is not None and row >= self._scan.rows
@@ -139,8 +139,8 @@ class DatagenReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         parts = (numbers[at : at + _AT_ONCE] for at in range(0, len(numbers), _AT_ONCE))
         rows: Iterator[pa.RecordBatch] = (make_rows(self._making, part, numbers, end) for part in parts)
         if self._stage is not None:
-            rows, _ = staged(self._stage, Task(0, 1), TaskContext.get(), rows)
-        return unreported(rows)
+            rows, _ = run_stage(self._stage, Task(0, 1), TaskContext.get(), rows)
+        return add_empty_reports(rows)
 
 
 class DatagenDataSource(ScanDataSource, DataSource):
@@ -172,4 +172,4 @@ def make_rows(making: Making, numbers: range, batch: range, end: dict[str, Any])
     times = end["from"] + (of - batch.start + 1) * (end["to"] - end["from"]) // len(batch)
     rows = RowNumbers(making.seed, of, times, making.zone)
     columns = [values(each, rows) for each in making.scan.generators]
-    return placed(columns, making.scan.schema, making.ordinal * PARTITIONS_PER_SOURCE, pa.array(of))
+    return place_rows(columns, making.scan.schema, making.ordinal * PARTITIONS_PER_SOURCE, pa.array(of))

@@ -44,16 +44,16 @@ from penstock.spi import (
     WriterFactory,
     WriteTasks,
     Written,
+    add_empty_reports,
     check_source,
     frame_schema,
-    guarded,
-    pickled,
-    placed,
+    guard_errors,
+    pickle_text,
+    place_rows,
     read_frame,
+    run_stage,
     source_document,
-    staged,
-    unpickled,
-    unreported,
+    unpickle_text,
 )
 
 #: The bytes of a batch's files, about; a batch has at least one file.
@@ -151,7 +151,7 @@ class FilesSource(Source):
         """The files between the two positions."""
         return int(end["file"]) - (int(start["file"]) if start else self._read_spec.start)
 
-    def ended(self, reached: dict[str, Any] | None) -> bool:
+    def has_ended(self, reached: dict[str, Any] | None) -> bool:
         """Whether the last file is read."""
         file = int(reached["file"]) if reached else self._read_spec.start
         return file == len(self._read_spec.files)
@@ -198,14 +198,14 @@ class FilesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         number, task = partition.value
         rows = self._read_rows(number)
         if self._stage is not None:
-            rows, _ = staged(self._stage, task, TaskContext.get(), rows)
-        return unreported(rows)
+            rows, _ = run_stage(self._stage, task, TaskContext.get(), rows)
+        return add_empty_reports(rows)
 
     def _read_rows(self, number: int) -> Iterator[pa.RecordBatch]:
         read_spec = self._read_spec
         place = read_spec.ordinal * PARTITIONS_PER_SOURCE + number
-        for rows, offsets in guarded(read)(read_spec.scan, read_spec.files[number]):
-            yield placed(rows.columns, read_spec.scan.schema, place, pa.array(offsets))
+        for rows, offsets in guard_errors(read)(read_spec.scan, read_spec.files[number]):
+            yield place_rows(rows.columns, read_spec.scan.schema, place, pa.array(offsets))
 
 
 class FilesDataSource(ScanDataSource, DataSource):
@@ -234,7 +234,7 @@ class FilesCommitter(Committer):
 
     def instructions(self, batch: Batch) -> str:
         """The beginning of the names of the batch's files of each output, and what distinguishes this run's."""
-        return pickled((tuple(self._prefix(output, batch) for output in self._outputs), self._run))
+        return pickle_text((tuple(self._prefix(output, batch) for output in self._outputs), self._run))
 
     def publish(self, batch: Batch, tasks: WriteTasks) -> Published:
         """Let the batch's files appear. They replace the files of former attempts at the batch."""
@@ -260,7 +260,7 @@ class _FileWriter(Writer):
     """Writes the files of a task, under names that begin as the task's instructions say."""
 
     def __init__(self, outputs: Sequence[Output], task: Task):
-        prefixes, run = unpickled(task.instructions)
+        prefixes, run = unpickle_text(task.instructions)
         attempt = uuid.uuid4().hex[
             :12
         ]  # Spark may run a task twice, and a task of a job with state writes several times

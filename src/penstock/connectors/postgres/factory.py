@@ -22,7 +22,7 @@ class PostgresConnector:
 
     def sink(self, table: TableDefinition) -> PostgresSinkSpec:
         """How ``table`` is written. Raises OptionsError or UnsupportedError with every problem found."""
-        options = table.bound(PostgresSinkOptions)
+        options = table.bind_options(PostgresSinkOptions)
         unsupported = tuple(_find_unsupported(table))
         if unsupported:
             raise UnsupportedError(unsupported)

@@ -39,8 +39,8 @@ from penstock.spi import (
     WriterFactory,
     Written,
     origin_of,
-    pickled,
-    unpickled,
+    pickle_text,
+    unpickle_text,
 )
 
 #: How long a running job waits for a database that cannot be reached.
@@ -153,7 +153,7 @@ def open_writer(outputs: Sequence[Output], task: Task) -> Writer:
 
 
 def _copying_writer(outputs: Sequence[Output], task: Task) -> CopyingWriter:
-    namespace, tables = unpickled(task.instructions)
+    namespace, tables = unpickle_text(task.instructions)
     branches = tuple(
         PostgresOutput(**vars(output), staging=staging, insert=insert)
         for output, (staging, insert) in zip(outputs, tables, strict=True)
@@ -164,7 +164,7 @@ def _copying_writer(outputs: Sequence[Output], task: Task) -> CopyingWriter:
 def build_copying_instructions(spec: StageSpec) -> str:
     """The instructions for writers that copy rows as ``spec`` says. Spark logs the instructions of a job: the address
     with its password is not among them."""
-    return pickled((spec.namespace, tuple((branch.staging, branch.insert) for branch in spec.branches)))
+    return pickle_text((spec.namespace, tuple((branch.staging, branch.insert) for branch in spec.branches)))
 
 
 class CopyingWriter(Writer):

@@ -71,4 +71,4 @@ class PrintConnector:
 
     def sink(self, table: TableDefinition) -> PrintSinkSpec:
         """How ``table`` is written. Raises OptionsError with every problem found."""
-        return PrintSinkSpec(table=table.name, options=table.bound(PrintOptions), schema=table.written)
+        return PrintSinkSpec(table=table.name, options=table.bind_options(PrintOptions), schema=table.written)

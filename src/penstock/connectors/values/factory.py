@@ -30,7 +30,7 @@ class ValuesConnector:
     def scan(self, table: TableDefinition) -> ValuesScanSpec:
         """How ``table`` is read. Raises OptionsError, UnsupportedError or SchemaError with every problem of the
         options, the columns or the rows."""
-        options = table.bound(ValuesSourceOptions, ValuesSinkOptions)
+        options = table.bind_options(ValuesSourceOptions, ValuesSinkOptions)
         if options.data_id not in memory.list_ids():
             hint = (
                 nearest(options.data_id, memory.list_ids()) or "register them with penstock.connectors.values.register"
@@ -49,7 +49,7 @@ class ValuesConnector:
 
     def sink(self, table: TableDefinition) -> ValuesSinkSpec:
         """How ``table`` is written. Raises OptionsError with every problem found."""
-        options = table.bound(ValuesSinkOptions, ValuesSourceOptions)
+        options = table.bind_options(ValuesSinkOptions, ValuesSourceOptions)
         return ValuesSinkSpec(table=table.name, options=options, schema=table.written)
 
 

@@ -37,13 +37,13 @@ from penstock.spi import (
     WriterFactory,
     WriteTasks,
     Written,
+    add_empty_reports,
     frame_schema,
     read_frame,
+    run_stage,
     source_document,
-    staged,
-    unreported,
 )
-from penstock.types import TINYINT, RowKind, quoted_name, spark_type
+from penstock.types import TINYINT, RowKind, quote_name, spark_type
 from penstock.types.arrow import python_values
 
 
@@ -95,7 +95,7 @@ class RowsSource(Source):
 
     def frame(self, stage: SentStage | None = None) -> DataFrame:
         """The streaming DataFrame, or the result of ``stage`` on it."""
-        kinds = () if self._scan.options.kinds == INSERTIONS else (f"{quoted_name(KIND)} {spark_type(TINYINT)}",)
+        kinds = () if self._scan.options.kinds == INSERTIONS else (f"{quote_name(KIND)} {spark_type(TINYINT)}",)
         schema = frame_schema(self._scan.schema, *kinds)
         spec = self._scan, self._ordinal, self._start
         frame: DataFrame = read_frame(self._spark, ValuesDataSource, schema, spec, stage)
@@ -112,7 +112,7 @@ class RowsSource(Source):
 
     def partitions(self, end: dict[str, Any]) -> Sequence[SourcePartition]:
         """The only partition. Where only the run ends with its rows, event time continues."""
-        ended = self._scan.options.bounded and self.ended(end)
+        ended = self._scan.options.bounded and self.has_ended(end)
         return (SourcePartition(self._ordinal * PARTITIONS_PER_SOURCE, "0", ended=ended),)
 
     def count_records(self, start: dict[str, Any] | None, end: dict[str, Any]) -> int:
@@ -121,7 +121,7 @@ class RowsSource(Source):
             return 0
         return int(end["row"]) - (start["row"] if start else self._start)
 
-    def ended(self, reached: dict[str, Any] | None) -> bool:
+    def has_ended(self, reached: dict[str, Any] | None) -> bool:
         """Whether the last row is read and the table ends with it."""
         return self.bounded and (reached["row"] if reached else self._start) == self._rows
 
@@ -160,8 +160,8 @@ class ValuesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The rows, followed by the engine's columns, or the result of the stage on them."""
         rows = iter([self._rows(*partition.value)])
         if self._stage is not None:
-            rows, _ = staged(self._stage, Task(0, 1), TaskContext.get(), rows)
-        return unreported(rows)
+            rows, _ = run_stage(self._stage, Task(0, 1), TaskContext.get(), rows)
+        return add_empty_reports(rows)
 
     def _rows(self, start: int, end: int) -> pa.RecordBatch:
         rows = self._scan.rows.slice(start, end - start)

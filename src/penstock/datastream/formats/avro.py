@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from penstock.common import TypeInformation
 from penstock.common.serialization import FormatDeserializationSchema, FormatSerializationSchema
-from penstock.common.typeinfo import of
+from penstock.common.typeinfo import from_logical
 from penstock.datastream.refusals import lookup
 from penstock.errors import Problem, SchemaError
 from penstock.formats.avro.schema import Array, Enum, Fixed, Map, Primitive, Record, Schema, Union, parse
@@ -128,7 +128,7 @@ def info_of(schema: str) -> TypeInformation:
     found = parse(schema)
     if not isinstance(found, Record):
         raise SchemaError((Problem("expected the schema of a record", "avro_schema_string"),))
-    return of(_logical(found, "").with_nullability(True))
+    return from_logical(_logical(found, "").with_nullability(True))
 
 
 def _logical(schema: Schema, where: str) -> DataType:

@@ -12,7 +12,7 @@ from datetime import datetime, time
 from typing import Any
 
 from penstock.common import Row, TypeInformation
-from penstock.common.typeinfo import of
+from penstock.common.typeinfo import from_logical
 from penstock.datastream.functions import MapFunction
 from penstock.errors import RecordError
 from penstock.types import STRING, ArrayType, DataType, MapType, RowKind, RowType, TimestampType, TimeType
@@ -25,7 +25,7 @@ _STAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.(\d{1,9}))?Z")
 def with_texts(info: TypeInformation) -> TypeInformation | None:
     """The type with texts for times; None if it has no times."""
     found = _texts(info.logical)
-    return None if found == info.logical else of(found)
+    return None if found == info.logical else from_logical(found)
 
 
 class ReadTimes(MapFunction):

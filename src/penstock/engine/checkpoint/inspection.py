@@ -9,7 +9,7 @@ from typing import Any
 from penstock.engine.checkpoint.committed import STATE, read_committed
 from penstock.engine.checkpoint.documents import JobCheckpoint
 from penstock.engine.checkpoint.savepoints import read_savepoint
-from penstock.flow.state.inspection import TableSize, count_keys, oldest_seen, read_rows, stored_spec
+from penstock.flow.state.inspection import TableSize, count_keys, find_oldest_seen, read_rows, read_spec
 from penstock.flow.state.manifest import Manifest
 from penstock.flow.state.segments import SEEN, WEIGHT, SegmentRef
 from penstock.flow.state.storage import Storage
@@ -55,7 +55,7 @@ class JobState:
         the count of rows that may repeat, and the time of the last change of rows with a time to live. Raises
         CheckpointError for files that are missing or damaged."""
         refs = self.operators[uid][table]
-        spec = stored_spec(self.storage, refs, table, uid)
+        spec = read_spec(self.storage, refs, table, uid)
         if spec is None:
             return (), iter(())
         own = [*([WEIGHT] if spec.kind == "multiset" else []), *([SEEN] if spec.timed else [])]
@@ -86,9 +86,9 @@ def job_state(place: JobCheckpoint) -> JobState:
 
 
 def _table(storage: Storage, uid: str, name: str, refs: Sequence[SegmentRef]) -> TableState:
-    spec = stored_spec(storage, refs, name, uid)
+    spec = read_spec(storage, refs, name, uid)
     size = TableSize.from_segments(refs)
     if spec is None:
         return TableState(name, (), 0, size, None)
     keys = count_keys(storage, refs, spec, uid)
-    return TableState(name, tuple(spec.key.names), keys, size, oldest_seen(storage, refs, spec, uid))
+    return TableState(name, tuple(spec.key.names), keys, size, find_oldest_seen(storage, refs, spec, uid))

@@ -100,7 +100,7 @@ def describe_batch(
         for loss in source.losses(first, last):
             warn(loss)
         tasks += source.tasks(first, last)
-        consumed.append(source.consumed(last))
+        consumed.append(source.find_consumed(last))
     return Batch(number, tuple(start), end, tasks, tuple(consumed))
 
 

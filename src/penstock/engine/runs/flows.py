@@ -57,9 +57,9 @@ from penstock.spi import (
     Stage,
     Task,
     WriterFactory,
-    mapped,
+    map_batches,
     on_one_machine,
-    pickled,
+    pickle_text,
 )
 
 _NOTHING = TableSize(0, 0, 0)
@@ -381,13 +381,13 @@ class FlowRun:
         )
         with self._discarding(name):
             if isinstance(given, OnDriver):
-                return name, given.collect(pickled(instructions))
+                return name, given.collect(pickle_text(instructions))
             job = given
             for stage in range(1, 1 if whole else flow.stages + 1):
                 # Owners of a target's partitions may be more.
                 owned = job.repartitionById(owners, F.col("owner") % owners).sortWithinPartitions(*ORDER)
-                job = mapped(owned, partial(_own, flow, stage, instructions), from_arrow_schema(EXCHANGE))
-            return name, collect_rows(job, pickled(instructions))[0]
+                job = map_batches(owned, partial(_own, flow, stage, instructions), from_arrow_schema(EXCHANGE))
+            return name, collect_rows(job, pickle_text(instructions))[0]
 
     def _count(self) -> None:
         """Count what the operators of a committed batch report."""
@@ -404,7 +404,7 @@ class FlowRun:
 
     def _check_shared(self, files: Collection[str]) -> None:
         """Raises CheckpointError for files of tasks that the driver does not see, before anything is committed."""
-        unseen = [] if self._local else self._states.storage.unseen(files)
+        unseen = [] if self._local else self._states.storage.find_unseen(files)
         if unseen:
             raise CheckpointError(
                 f"tasks of job '{self.context.job}' have written files, but the driver does not find '{unseen[0]}' in "

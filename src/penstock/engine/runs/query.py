@@ -246,7 +246,7 @@ class Query:
 
     def _ended(self) -> bool:
         reached = self._reached or [None] * len(self._sources)
-        return all(source.ended(end) for source, end in zip(self._sources, reached, strict=True))
+        return all(source.has_ended(end) for source, end in zip(self._sources, reached, strict=True))
 
     def end(self, failure: PenstockError) -> None:
         """End the Spark query because of ``failure``, which :meth:`wait` raises, in another thread than that."""
@@ -371,7 +371,7 @@ class Query:
         self._last = batch_id, batch.end
         recorded = {number: well for each in done for number, well in each.consumed.items()}
         for number, (source, reached) in enumerate(zip(self._sources, batch.end, strict=True)):
-            source.done(reached, recorded.get(number))
+            source.confirm(reached, recorded.get(number))
         for outputs, each in zip(self._outputs, done, strict=True):
             for output, written in zip(outputs, each.written, strict=False):
                 self._count(output, written)

@@ -68,14 +68,14 @@ class Reports:
                     reports = each.named(_reports(ordinal))
                     if reports is not None:
                         self._last = each.batch
-                        source.reported(reports)
+                        source.receive_reports(reports)
 
     def deliver_one(self, batch: int, report: bytes, source: Source) -> None:
         """Give the source the report of a batch that the driver has read. Spark has no report of it, and none of an
         earlier batch is still to come."""
         with self._lock:
             self._last = max(self._last, batch)
-            source.reported([report])
+            source.receive_reports([report])
 
 
 def _reports(ordinal: int) -> str:

@@ -99,7 +99,7 @@ class StateHistory:
         missing from an at-least-once table that the job did not write, or wrote exactly-once, at the time.
         ``everywhere``: every table has the batch."""
         had = self.state_after(reference).sinks
-        lacking = [] if had is None else sinks.lacking(had, everywhere=everywhere)
+        lacking = [] if had is None else sinks.find_lacking(had, everywhere=everywhere)
         if lacking:
             raise CheckpointError(
                 f"batch {batch} was committed, and {', '.join(lacking)} may lack it, which the job of the checkpoint "

@@ -37,7 +37,7 @@ from penstock.errors import (
 )
 from penstock.plan.checks import check_guarantees, check_settings
 from penstock.plan.deadletters import with_dead_letters
-from penstock.plan.lifetimes import kept_forever
+from penstock.plan.lifetimes import warn_of_growing_steps
 from penstock.plan.nodes import Job
 from penstock.plan.notes import notes_of
 from penstock.plan.planning import plan_job
@@ -83,7 +83,7 @@ def start(job: Job, warn: Callable[[str], None] | None = None, say: Callable[[st
     check_settings(job)
     send_modules(job)
     say = _logged(say)
-    for warning in kept_forever(job):
+    for warning in warn_of_growing_steps(job):
         warn(f"job '{job.name}': {warning}")
     for note in notes_of(job):
         say(f"job '{job.name}': note: {note}")

@@ -27,10 +27,10 @@ from penstock.spi import (
     Task,
     TaskResults,
     WriterFactory,
-    mapped,
+    map_batches,
     on_one_machine,
-    pickled,
-    until_stopped,
+    pickle_text,
+    run_until_stopped,
 )
 
 #: The most bytes that the driver publishes by itself: starting tasks takes longer.
@@ -107,7 +107,7 @@ class ComputedTasks:
 
 def _instructions(tasks: int, writer: str | None = None, folder: str = "") -> str:
     """The instructions of reading tasks whose writers have those of ``writer``; None: they pass rows on."""
-    return pickled(BatchInstructions("", tasks, 1, False, folder, writers=(writer,)))
+    return pickle_text(BatchInstructions("", tasks, 1, False, folder, writers=(writer,)))
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,7 @@ def _publish_by_owners(
         yield _publish(writers, task, rows, storage)
 
     owned = passed.repartitionById(owners, F.col("owner") % owners).sortWithinPartitions(*ORDER)
-    return mapped(owned, run, from_arrow_schema(EXCHANGE))
+    return map_batches(owned, run, from_arrow_schema(EXCHANGE))
 
 
 def _publish_on_driver(
@@ -172,7 +172,7 @@ def _publish_on_driver(
         return _publish(writers, Task(0, 1, instructions, abandoned=abandoned), ordered, storage)
 
     try:
-        results = until_stopped(run, stopping)
+        results = run_until_stopped(run, stopping)
     except PenstockError:
         raise
     except Exception as error:

@@ -1,2 +1,2 @@
-"""The built-in functions. Each module is a group of the reference: its ``FUNCTIONS`` tell all that there is to know of
-each, and name the kernel that computes it, where that takes more than a few lines. Every module here is loaded."""
+"""The built-in functions. Each module is a group of the reference: its ``FUNCTIONS`` describe each of them, and name
+its kernel, where that takes more than a few lines. Every module here is loaded."""

@@ -1,5 +1,5 @@
-"""Functions of the rows of a group, which operators compute (``flow/operators/aggregate.py``), and what is made of
-their results."""
+"""Functions of the rows of a group, which operators compute (``flow/operators/aggregate.py``), and functions of their
+results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions of numbers, and what has no arguments but chance."""
+"""Functions of numbers, and random numbers."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from penstock.types.casts import as_decimal, is_integer
 GROUP = "Arithmetic"
 
 
-def _whole(args: tuple[Expression, ...]) -> DataType:
+def _type_of_whole(args: tuple[Expression, ...]) -> DataType:
     """CEIL and FLOOR: a decimal loses its scale, other types stay."""
     found = first_type(args)
     return DecimalType(found.precision, 0) if isinstance(found, DecimalType) else found
 
 
-def _remainder(args: tuple[Expression, ...]) -> DataType:
-    """MOD: the type of the divisor, as in Calcite; for decimals that of the remainder."""
+def _type_of_remainder(args: tuple[Expression, ...]) -> DataType:
+    """MOD: the type of the divisor, as in Calcite; for decimals the type of the remainder."""
     left, right = args[0].type, args[1].type
     if not isinstance(left, DecimalType) and not isinstance(right, DecimalType):
         return right
@@ -36,7 +36,7 @@ def _remainder(args: tuple[Expression, ...]) -> DataType:
     return DecimalType(min(a.precision - a.scale, b.precision - b.scale) + scale, scale)
 
 
-def _truncated(args: tuple[Expression, ...]) -> DataType:
+def _type_of_truncated(args: tuple[Expression, ...]) -> DataType:
     """TRUNCATE: a decimal loses the digits that are cut off, if their number is known."""
     found = first_type(args)
     if not isinstance(found, DecimalType):
@@ -49,12 +49,12 @@ def _truncated(args: tuple[Expression, ...]) -> DataType:
     return DecimalType(min(found.precision - found.scale + 1 + kept, 38), kept)
 
 
-def _real(name: str, syntax: str, function: Callable[..., Any], *signatures: str) -> Function:
+def _make_real_function(name: str, syntax: str, function: Callable[..., Any], *signatures: str) -> Function:
     """A ``function`` of DOUBLE."""
     return Function(
         name,
         syntax,
-        kernel=arithmetic.of_reals(function),
+        kernel=arithmetic.make_real_kernel(function),
         rewrite=rewrites.to_double,
         overloads=overloads(DOUBLE, *signatures),
     )
@@ -77,44 +77,44 @@ FUNCTIONS = (
         "MOD(a, b)",
         kernel=division.remainder,
         rewrite=rewrites.remainder,
-        overloads=overloads(_remainder, "ee"),
+        overloads=overloads(_type_of_remainder, "ee"),
     ),
-    _real("POWER", "POWER(a, b)", reals.power, "nn"),
+    _make_real_function("POWER", "POWER(a, b)", reals.power, "nn"),
     Function("ABS", "ABS(a)", kernel=arithmetic.magnitude, overloads=overloads(first_type, "n")),
-    _real("SQRT", "SQRT(a)", reals.square_root, "n"),
-    _real("LN", "LN(a)", reals.log, "n"),
-    _real("LOG10", "LOG10(a)", reals.log10, "n"),
-    _real("LOG2", "LOG2(a)", reals.log2, "n"),
-    _real("LOG", "LOG([base,] a)", reals.logarithm, "n", "nn"),
-    _real("EXP", "EXP(a)", reals.exp, "n"),
+    _make_real_function("SQRT", "SQRT(a)", reals.square_root, "n"),
+    _make_real_function("LN", "LN(a)", reals.log, "n"),
+    _make_real_function("LOG10", "LOG10(a)", reals.log10, "n"),
+    _make_real_function("LOG2", "LOG2(a)", reals.log2, "n"),
+    _make_real_function("LOG", "LOG([base,] a)", reals.logarithm, "n", "nn"),
+    _make_real_function("EXP", "EXP(a)", reals.exp, "n"),
     Function(
         "CEIL",
         "CEIL(a), CEILING(a)",
         kernel=arithmetic.ceiling,
-        overloads=overloads(_whole, "n"),
+        overloads=overloads(_type_of_whole, "n"),
         aliases=("CEILING",),
     ),
-    Function("FLOOR", "FLOOR(a)", kernel=arithmetic.floor, overloads=overloads(_whole, "n")),
-    _real("SIN", "SIN(a)", reals.sin, "n"),
-    _real("SINH", "SINH(a)", reals.sinh, "n"),
-    _real("COS", "COS(a)", reals.cos, "n"),
-    _real("COSH", "COSH(a)", reals.cosh, "n"),
-    _real("TAN", "TAN(a)", reals.tan, "n"),
-    _real("TANH", "TANH(a)", reals.tanh, "n"),
-    _real("COT", "COT(a)", reals.cot, "n"),
-    _real("ASIN", "ASIN(a)", reals.asin, "n"),
-    _real("ACOS", "ACOS(a)", reals.acos, "n"),
-    _real("ATAN", "ATAN(a)", reals.atan, "n"),
-    _real("ATAN2", "ATAN2(a, b)", reals.atan2, "nn"),
-    _real("DEGREES", "DEGREES(a)", reals.degrees, "n"),
-    _real("RADIANS", "RADIANS(a)", reals.radians, "n"),
+    Function("FLOOR", "FLOOR(a)", kernel=arithmetic.floor, overloads=overloads(_type_of_whole, "n")),
+    _make_real_function("SIN", "SIN(a)", reals.sin, "n"),
+    _make_real_function("SINH", "SINH(a)", reals.sinh, "n"),
+    _make_real_function("COS", "COS(a)", reals.cos, "n"),
+    _make_real_function("COSH", "COSH(a)", reals.cosh, "n"),
+    _make_real_function("TAN", "TAN(a)", reals.tan, "n"),
+    _make_real_function("TANH", "TANH(a)", reals.tanh, "n"),
+    _make_real_function("COT", "COT(a)", reals.cot, "n"),
+    _make_real_function("ASIN", "ASIN(a)", reals.asin, "n"),
+    _make_real_function("ACOS", "ACOS(a)", reals.acos, "n"),
+    _make_real_function("ATAN", "ATAN(a)", reals.atan, "n"),
+    _make_real_function("ATAN2", "ATAN2(a, b)", reals.atan2, "nn"),
+    _make_real_function("DEGREES", "DEGREES(a)", reals.degrees, "n"),
+    _make_real_function("RADIANS", "RADIANS(a)", reals.radians, "n"),
     Function("SIGN", "SIGN(a)", kernel=arithmetic.sign, overloads=overloads(first_type, "n")),
     Function("ROUND", "ROUND(a [, digits])", kernel=arithmetic.round_number),
     Function(
         "TRUNCATE",
         "TRUNCATE(a [, digits])",
         kernel=arithmetic.truncate,
-        overloads=overloads(_truncated, "n", "ni"),
+        overloads=overloads(_type_of_truncated, "n", "ni"),
     ),
     Function("PI", "PI()", kernel=arithmetic.pi, overloads=overloads(DOUBLE, "")),
     Function("E", "E()", kernel=arithmetic.pi, overloads=overloads(DOUBLE, "")),

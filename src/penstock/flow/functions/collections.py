@@ -12,29 +12,29 @@ from penstock.types import INT, STRING, ArrayType, DataType, Field, MapType, Nul
 GROUP = "Collections"
 
 
-def _element(args: tuple[Expression, ...]) -> DataType:
+def _type_of_element(args: tuple[Expression, ...]) -> DataType:
     found = first_type(args)
     return found.element if isinstance(found, ArrayType) else NullType()
 
 
-def _keys(args: tuple[Expression, ...]) -> DataType:
+def _type_of_keys(args: tuple[Expression, ...]) -> DataType:
     found = first_type(args)
     return ArrayType(found.key) if isinstance(found, MapType) else NullType()
 
 
-def _values(args: tuple[Expression, ...]) -> DataType:
+def _type_of_values(args: tuple[Expression, ...]) -> DataType:
     found = first_type(args)
     return ArrayType(found.value) if isinstance(found, MapType) else NullType()
 
 
-def _entries(args: tuple[Expression, ...]) -> DataType:
+def _type_of_entries(args: tuple[Expression, ...]) -> DataType:
     found = first_type(args)
     if not isinstance(found, MapType):
         return NullType()
     return ArrayType(RowType((Field("key", found.key), Field("value", found.value))))
 
 
-def _map_of_arrays(args: tuple[Expression, ...]) -> DataType:
+def _type_of_map(args: tuple[Expression, ...]) -> DataType:
     keys, values = (arg.type for arg in args)
     if not isinstance(keys, ArrayType) or not isinstance(values, ArrayType):
         return NullType()
@@ -42,7 +42,7 @@ def _map_of_arrays(args: tuple[Expression, ...]) -> DataType:
 
 
 _SAME = overloads(first_type, "a")
-_ONE = overloads(_element, "a", nullable=True)
+_ONE = overloads(_type_of_element, "a", nullable=True)
 
 FUNCTIONS = (
     Function(
@@ -85,14 +85,16 @@ FUNCTIONS = (
         overloads=overloads(first_type, "a", "ab", "abb"),
     ),
     Function("ARRAY_UNION", "ARRAY_UNION(array, array)", kernel=collections.ARRAY_UNION),
-    Function("MAP_ENTRIES", "MAP_ENTRIES(map)", kernel=collections.MAP_ENTRIES, overloads=overloads(_entries, "m")),
+    Function(
+        "MAP_ENTRIES", "MAP_ENTRIES(map)", kernel=collections.MAP_ENTRIES, overloads=overloads(_type_of_entries, "m")
+    ),
     Function(
         "MAP_FROM_ARRAYS",
         "MAP_FROM_ARRAYS(keys, values)",
         kernel=collections.MAP_FROM_ARRAYS,
-        overloads=overloads(_map_of_arrays, "aa"),
+        overloads=overloads(_type_of_map, "aa"),
     ),
-    Function("MAP_KEYS", "MAP_KEYS(map)", kernel=collections.MAP_KEYS, overloads=overloads(_keys, "m")),
+    Function("MAP_KEYS", "MAP_KEYS(map)", kernel=collections.MAP_KEYS, overloads=overloads(_type_of_keys, "m")),
     Function("MAP_UNION", "MAP_UNION(map, ..)", kernel=collections.MAP_UNION),
-    Function("MAP_VALUES", "MAP_VALUES(map)", kernel=collections.MAP_VALUES, overloads=overloads(_values, "m")),
+    Function("MAP_VALUES", "MAP_VALUES(map)", kernel=collections.MAP_VALUES, overloads=overloads(_type_of_values, "m")),
 )

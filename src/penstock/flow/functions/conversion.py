@@ -1,4 +1,4 @@
-"""Casts, which are no calls in plans."""
+"""Casts, which are not calls in plans."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ from penstock.flow.time.watermarks import (
 )
 from penstock.flow.windows.assigning import Chain
 from penstock.plan.step_identity import SIDES
-from penstock.spi import DEAD_LETTER, HIDDEN, KIND, WATERMARK, Output, Stage, Task, unpickled, without_dead_letters
+from penstock.spi import DEAD_LETTER, HIDDEN, KIND, WATERMARK, Output, Stage, Task, drop_dead_letters, unpickle_text
 from penstock.types import RowKind
 
 #: Rows that several outputs filter are gathered: so many for each of them, and no more than so many rows and bytes.
@@ -166,7 +166,9 @@ class Vertex:
         """The tables of the operator, with their times to live."""
         if not any(self.ttls):
             return self.operator.tables
-        return tuple(spec if spec.side is None else spec.living(self.ttls[spec.side]) for spec in self.operator.tables)
+        return tuple(
+            spec if spec.side is None else spec.with_time_to_live(self.ttls[spec.side]) for spec in self.operator.tables
+        )
 
     def tables_named(self, names: Mapping[str, Mapping[str, str]]) -> tuple[TableSpec, ...]:
         """The tables, with the ``names`` that columns have in the state, by the side of the operator."""
@@ -261,7 +263,7 @@ class Dataflow:
             for batch in _gather(batches, outputs) if outputs > 1 else batches:
                 if not batch.num_rows:
                     continue
-                rows = without_dead_letters(batch)
+                rows = drop_dead_letters(batch)
                 if reading.ordered:
                     rows, count = number_arrivals(rows, sender.origin, count), count + rows.num_rows
                 functions.begin()
@@ -495,10 +497,10 @@ class _Work:
     def _pass_on(self, vertex: Vertex, inputs: Sequence[pa.RecordBatch], context: OperatorContext) -> None:
         """Pass on what the operator of a vertex emitted for ``inputs``."""
         if vertex.output is not None:
-            self.results.setdefault(vertex.output, []).extend(context.emitted())
+            self.results.setdefault(vertex.output, []).extend(context.list_emitted())
         for tag in dict.fromkeys(edge.tag for _, edge in vertex.outs):
             outs = [(calc, edge) for calc, edge in vertex.outs if edge.tag == tag]
-            for batch in context.emitted(tag):
+            for batch in context.list_emitted(tag):
                 self.functions.begin()
                 rows = batch
                 if any(edge.numbered for _, edge in outs):
@@ -529,7 +531,7 @@ class _Work:
             rows = concat_batches(batches, edge.sent)
             combined = edge.combined
             if combined is not None and combined.combiner is not None and len(rows) >= self.instructions.combined_rows:
-                fewer = combined.combiner.combined(rows)
+                fewer = combined.combiner.combine(rows)
                 edge, rows = (edge, rows) if fewer is None else (combined, fewer)  # noqa: PLW2901
             self.sender.send_by_key(edge.id, rows, self.instructions.owners)
         self.waiting, self.waiting_bytes = {}, 0
@@ -541,7 +543,7 @@ class _Work:
 
 
 def _read(flow: Dataflow, reading: Reading, task: Task, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    instructions: BatchInstructions = unpickled(task.instructions)
+    instructions: BatchInstructions = unpickle_text(task.instructions)
     yield from flow.read(
         reading, instructions, replace(task, number=task.number % instructions.tasks, of=instructions.tasks), batches
     )

@@ -45,7 +45,7 @@ class EventTimes:
         for number, generator in enumerate(self.generators):
             source, reached = self.sources[generator.scan], measured.by_generator.get(number)
             if reached and not source.measures:
-                source.progressed(reached, batch.end[generator.scan])
+                source.receive_watermarks(reached, batch.end[generator.scan])
 
     def _partitions(self, generator: WatermarkGenerator, batch: Batch) -> Sequence[SourcePartition]:
         return self.sources[generator.scan].partitions(batch.end[generator.scan])

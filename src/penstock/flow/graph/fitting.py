@@ -262,7 +262,7 @@ def _misfits(step: FlowStep, stored: StoredTables, storage: Storage, uid: str) -
         if spec is None:
             yield f"it keeps no '{_table(name)}' any more"
             continue
-        yield from reader.misfits(max(refs, key=lambda ref: ref.newest), spec)
+        yield from reader.find_misfits(max(refs, key=lambda ref: ref.newest), spec)
         part = part_of(name)
         if part is not None and not step.may_have(part[1]):
             yield f"it has rows of a window that ends at {part[1]} ms, at which no window ends now"

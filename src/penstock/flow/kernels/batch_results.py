@@ -17,8 +17,8 @@ _HINT = "convert the values, or declare another result_type"
 
 
 def to_series(column: pa.Array) -> Any:
-    """A column as a ``pandas.Series``. Integers with NULLs are those of pandas, such as Int64, and Python's in lists:
-    floating ones would lose digits."""
+    """A column as a ``pandas.Series``. Integers with NULLs have the types of pandas, such as Int64, and in lists they
+    are Python's: floating-point numbers would lose digits."""
     import pandas as pd
 
     extension = {each: getattr(pd, f"Int{each.bit_width}Dtype")() for each in _INTEGERS} if column.null_count else {}
@@ -26,8 +26,8 @@ def to_series(column: pa.Array) -> Any:
 
 
 def from_batch(found: Any, logical: DataType, rows: int) -> pa.Array | Sequence[Any]:
-    """What a function has returned for a batch of ``rows``, as a column of its declared type, or as values of Python.
-    Raises RecordError for anything else, and for columns of another kind."""
+    """The result of a function for a batch of ``rows``, as a column of its declared type, or as Python values. Raises
+    RecordError for anything else, and for columns of another kind."""
     arrow = arrow_type(logical)
     if isinstance(found, pa.ChunkedArray):
         found = found.combine_chunks()
@@ -46,7 +46,7 @@ def from_batch(found: Any, logical: DataType, rows: int) -> pa.Array | Sequence[
         return found if missing is None else [None if gone else each for each, gone in zip(found, missing, strict=True)]
     if pa.types.is_dictionary(found.type):
         found = found.dictionary_decode()
-    if not _alike(found.type, arrow, pandas=missing is not None):
+    if not _is_alike(found.type, arrow, pandas=missing is not None):
         raise RecordError(
             f"the function returned a column of {found.type}, which are not values of {logical}", hint=_HINT
         )
@@ -56,9 +56,9 @@ def from_batch(found: Any, logical: DataType, rows: int) -> pa.Array | Sequence[
         raise RecordError(f"the function returned values that are not of {logical}: {error}", hint=_HINT) from None
 
 
-def _alike(found: pa.DataType, arrow: pa.DataType, *, pandas: bool) -> bool:
-    """Whether values of a type are such of another without a change of their meaning. In pandas whole numbers with
-    missing ones are floating, and dates are timestamps."""
+def _is_alike(found: pa.DataType, arrow: pa.DataType, *, pandas: bool) -> bool:
+    """Whether values of a type can be read as another type without a change of meaning. In pandas whole numbers with
+    missing values are floating-point numbers, and dates are timestamps."""
     types = pa.types
     if found == arrow or types.is_null(found):
         return True
@@ -74,13 +74,13 @@ def _alike(found: pa.DataType, arrow: pa.DataType, *, pandas: bool) -> bool:
             return bool(test(found))
     if types.is_map(arrow):
         parts = ((arrow.key_type, found.key_type), (arrow.item_type, found.item_type)) if types.is_map(found) else ()
-        return bool(parts) and all(_alike(one, other, pandas=pandas) for other, one in parts)
+        return bool(parts) and all(_is_alike(one, other, pandas=pandas) for other, one in parts)
     if types.is_list(arrow):
         listed = types.is_list(found) or types.is_large_list(found) or types.is_fixed_size_list(found)
-        return listed and _alike(found.value_type, arrow.value_type, pandas=pandas)
+        return listed and _is_alike(found.value_type, arrow.value_type, pandas=pandas)
     if types.is_struct(arrow):
         same = types.is_struct(found) and [each.name for each in found] == [each.name for each in arrow]
-        return same and all(_alike(one.type, to.type, pandas=pandas) for one, to in zip(found, arrow, strict=True))
+        return same and all(_is_alike(one.type, to.type, pandas=pandas) for one, to in zip(found, arrow, strict=True))
     return False
 
 

@@ -21,16 +21,16 @@ def by_value(maker: Maker, *places: int) -> Maker:
     same values there are computed together, by the kernel for these values as constants. Rows fail with values for
     which ``maker`` has none."""
 
-    def made(call: Call, session: Session) -> Kernel | None:
+    def make_kernel(call: Call, session: Session) -> Kernel | None:
         varying = [at for at in places if at < len(call.args) and not isinstance(call.args[at], Literal)]
         if not varying:
             return maker(call, session)
-        return Strict(arrow_type(call.type), partial(_computed, maker, call, session, varying))
+        return Strict(arrow_type(call.type), partial(_compute_by_value, maker, call, session, varying))
 
-    return made
+    return make_kernel
 
 
-def _computed(maker: Maker, call: Call, session: Session, varying: Sequence[int], *values: Values) -> Vector:
+def _compute_by_value(maker: Maker, call: Call, session: Session, varying: Sequence[int], *values: Values) -> Vector:
     arrow = arrow_type(call.type)
     columns = columns_of(*values)
     chosen = list(zip(*(columns[at].to_pylist() for at in varying), strict=True))
@@ -47,7 +47,7 @@ def _computed(maker: Maker, call: Call, session: Session, varying: Sequence[int]
         kernel = maker(replace(call, args=tuple(args)), session)
         if kernel is None:
             failures.append(
-                _failed(rows, len(chosen), f"{call.function} does not accept {', '.join(map(repr, given))}")
+                _make_failure(rows, len(chosen), f"{call.function} does not accept {', '.join(map(repr, given))}")
             )
             continue
         index = pa.array(rows, pa.int64())
@@ -57,7 +57,7 @@ def _computed(maker: Maker, call: Call, session: Session, varying: Sequence[int]
         ]
         made = kernel(taken, len(rows))
         parts.append(made.spread(len(rows)))
-        failures += [_moved(each, rows, len(chosen)) for each in made.failures]
+        failures += [_move_failure(each, rows, len(chosen)) for each in made.failures]
         order[rows] = np.arange(at, at + len(rows))
         at += len(rows)
     if not parts:
@@ -66,13 +66,13 @@ def _computed(maker: Maker, call: Call, session: Session, varying: Sequence[int]
     return Vector(whole.take(pa.array(order, mask=order < 0)), tuple(failures))
 
 
-def _failed(rows: Sequence[int], count: int, reason: str) -> Failure:
+def _make_failure(rows: Sequence[int], count: int, reason: str) -> Failure:
     found = np.zeros(count, np.bool_)
     found[rows] = True
     return Failure(found, lambda _: reason)
 
 
-def _moved(failure: Failure, rows: Sequence[int], count: int) -> Failure:
+def _move_failure(failure: Failure, rows: Sequence[int], count: int) -> Failure:
     """A failure of some of the ``rows``, in terms of all."""
     found = np.zeros(count, np.bool_)
     found[rows] = failure.rows

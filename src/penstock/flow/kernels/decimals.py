@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.columns.buffers import decimal_pairs
-from penstock.flow.kernels.vectors import Failure, Vector, column, overflowing, valid_rows
+from penstock.flow.kernels.vectors import Failure, Vector, column, mark_overflows, valid_rows
 from penstock.types import DataType, DecimalType
 
 MOST, WIDEST = 38, 76
@@ -19,7 +19,7 @@ _AWAY = "half_towards_infinity"
 _CUT = "towards_zero"
 
 
-def out_of_range(values: pa.Array, target: DataType) -> Callable[[int], str]:
+def out_of_range_reason(values: pa.Array, target: DataType) -> Callable[[int], str]:
     """The reason of rows whose value has too many digits."""
     return lambda row: f"[NUMERIC_VALUE_OUT_OF_RANGE] {values[row].as_py()} is beyond the range of {target.text()}"
 
@@ -31,23 +31,23 @@ def fit_decimals(values: pa.Array, target: DecimalType, strict: bool, mode: str 
     whole, wanted = given.precision - given.scale, target.precision - target.scale
     rounds = given.scale > target.scale
     if wanted >= whole + rounds or (wanted >= whole and mode == _CUT):
-        return _rescaled(_rounded(values, target.scale, mode) if rounds else values, arrow)
-    wide = _rounded(values, target.scale, mode) if rounds else values
+        return _rescale(_round_to_scale(values, target.scale, mode) if rounds else values, arrow)
+    wide = _round_to_scale(values, target.scale, mode) if rounds else values
     limit = pa.scalar(Decimal(10**wanted), pa.decimal256(wanted + 1, 0))
     failed = pc.greater_equal(pc.abs(wide), limit).fill_null(False).to_numpy(zero_copy_only=False)
     if not failed.any():
-        return _rescaled(wide, arrow)
+        return _rescale(wide, arrow)
     kept = pc.if_else(pa.array(failed), pa.scalar(None, wide.type), wide)
-    return overflowing(strict, _rescaled(kept, arrow), failed, out_of_range(values, target))
+    return mark_overflows(strict, _rescale(kept, arrow), failed, out_of_range_reason(values, target))
 
 
-def _rounded(values: pa.Array, scale: int, mode: str) -> pa.Array:
+def _round_to_scale(values: pa.Array, scale: int, mode: str) -> pa.Array:
     """Values with zeros after ``scale``, with room for one digit more."""
     wide = pc.cast(values, pa.decimal256(values.type.precision + 1, values.type.scale))
     return pc.round(wide, ndigits=scale, round_mode=mode)
 
 
-def _rescaled(values: pa.Array, arrow: pa.DataType) -> pa.Array:
+def _rescale(values: pa.Array, arrow: pa.DataType) -> pa.Array:
     return pc.cast(values, arrow)
 
 

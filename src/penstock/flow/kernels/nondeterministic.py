@@ -25,7 +25,7 @@ from penstock.flow.kernels.vectors import (
     Vector,
     column,
     columns_of,
-    known,
+    find_known,
     numbers,
     valid_rows,
 )
@@ -43,13 +43,13 @@ def uuids(call: Call, session: Session) -> Kernel:
 
 
 def random_numbers(call: Call, session: Session) -> Kernel:
-    """``RAND`` and ``RAND_INTEGER``, perhaps with a seed: a constant one begins a series, one for each row gives the
-    first number of its series, as in Flink."""
+    """``RAND`` and ``RAND_INTEGER``, optionally with a seed: a constant seed begins a series, a seed for each row gives
+    the first number of its series, as in Flink."""
     whole = call.function == "RAND_INTEGER"
     seeded = len(call.args) == (2 if whole else 1)
     seed = call.args[0] if seeded else None
     if seed is not None and not isinstance(seed, Literal):
-        return Strict(arrow_type(call.type), partial(_first_numbers, whole))
+        return Strict(arrow_type(call.type), partial(_compute_first_numbers, whole))
     chance = np.random.default_rng(seed.value if seed is not None and isinstance(seed.value, int) else None)
 
     def kernel(args: Sequence[Vector], rows: int) -> Vector:
@@ -60,12 +60,12 @@ def random_numbers(call: Call, session: Session) -> Kernel:
         bound = args[-1].spread(rows)
         most = numbers(bound).astype(np.int64)
         made = chance.integers(0, np.maximum(most, 1), rows).astype(np.int32)
-        return _bounded(made, most, valid_rows(bound))
+        return _bound_numbers(made, most, valid_rows(bound))
 
     return kernel
 
 
-def _bounded(made: NDArray[np.int32], most: NDArray[np.int64], valid: Mask) -> Vector:
+def _bound_numbers(made: NDArray[np.int32], most: NDArray[np.int64], valid: Mask) -> Vector:
     """Numbers below ``most``, which is a failure unless it is positive."""
     failed = (most < 1) & valid
     failures = (Failure(failed, lambda row: f"RAND_INTEGER takes a positive bound, not {most[row]}"),)
@@ -76,28 +76,28 @@ def _bounded(made: NDArray[np.int32], most: NDArray[np.int64], valid: Mask) -> V
 _FACTOR, _MASK = 0x5DEECE66D, (1 << 48) - 1
 
 
-def _first_numbers(whole: bool, *given: Values) -> pa.Array | Vector:
+def _compute_first_numbers(whole: bool, *given: Values) -> pa.Array | Vector:
     """The first number that ``java.util.Random`` gives by the seed of each row."""
     seeds, *bounds = columns_of(*given)
-    found_in = known(seeds, *bounds)
+    found_in = find_known(seeds, *bounds)
     valid = np.ones(len(seeds), np.bool_) if found_in is None else found_in
     states = (numbers(seeds).astype(np.int64).astype(np.uint64) ^ np.uint64(_FACTOR)) & np.uint64(_MASK)
-    states, high = _next_bits(states, 31 if whole else 26)
+    states, high = _compute_next_bits(states, 31 if whole else 26)
     if not whole:
-        _, low = _next_bits(states, 27)
+        _, low = _compute_next_bits(states, 27)
         return column(((high << 27) + low) * 2.0**-53, valid, pa.float64())
     most = numbers(bounds[0]).astype(np.int64)
     size = np.maximum(most, 1)
     found = np.where(size & (size - 1) == 0, size * high >> 31, high % size)
     again = np.flatnonzero((size & (size - 1) != 0) & (high - found + size - 1 >= 1 << 31))
     while len(again):
-        states[again], high[again] = _next_bits(states[again], 31)
+        states[again], high[again] = _compute_next_bits(states[again], 31)
         found[again] = high[again] % size[again]
         again = again[high[again] - found[again] + size[again] - 1 >= 1 << 31]
-    return _bounded(found.astype(np.int32), most, valid)
+    return _bound_numbers(found.astype(np.int32), most, valid)
 
 
-def _next_bits(states: NDArray[np.uint64], bits: int) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+def _compute_next_bits(states: NDArray[np.uint64], bits: int) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
     """The states after the next number of each, and its highest ``bits``."""
     after = (states * np.uint64(_FACTOR) + np.uint64(0xB)) & np.uint64(_MASK)
     return after, (after >> np.uint64(48 - bits)).astype(np.int64)
@@ -115,22 +115,22 @@ def present(call: Call, session: Session) -> Kernel | None:
     return lambda args, rows: Vector(pa.scalar(read(zone), arrow))
 
 
-def _micros(zone: str) -> int:
+def _read_micros(zone: str) -> int:
     return now_ms() * 1000
 
 
-def _local(zone: str) -> datetime:
+def _read_local(zone: str) -> datetime:
     now = datetime.now(zoneinfo.ZoneInfo(zone))
     return now.replace(microsecond=now.microsecond // 1000 * 1000, tzinfo=None)
 
 
 _LOCAL: dict[str, Callable[[str], Any]] = {
-    "LOCALTIMESTAMP": _local,
-    "CURRENT_DATE": lambda zone: _local(zone).date(),
-    "CURRENT_TIME": lambda zone: _local(zone).time().replace(microsecond=0),
+    "LOCALTIMESTAMP": _read_local,
+    "CURRENT_DATE": lambda zone: _read_local(zone).date(),
+    "CURRENT_TIME": lambda zone: _read_local(zone).time().replace(microsecond=0),
 }
 _CLOCKS: dict[str, Callable[[str], Any]] = {
     **_LOCAL,
-    **dict.fromkeys(("CURRENT_TIMESTAMP", "PROCTIME"), _micros),
+    **dict.fromkeys(("CURRENT_TIMESTAMP", "PROCTIME"), _read_micros),
     "UNIX_TIMESTAMP": lambda zone: time.time_ns() // 1_000_000_000,
 }

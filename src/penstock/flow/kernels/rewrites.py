@@ -20,7 +20,7 @@ from penstock.types import (
     RowType,
     TimestampType,
 )
-from penstock.types.casts import alike, as_decimal, beyond_decimal, common_type, is_integer, is_numeric
+from penstock.types.casts import as_decimal, find_common_type, is_alike, is_beyond_decimal, is_integer, is_numeric
 from penstock.types.logical import root
 
 
@@ -34,10 +34,10 @@ def comparison_type(types: Sequence[DataType], *, equality: bool = False) -> Dat
         first = next(each for each in roots if each in ("FLOAT", "DOUBLE"))
         single = "DECIMAL" not in roots and (first == "FLOAT" if equality else "DOUBLE" not in roots)
         return FLOAT if single else DOUBLE
-    return None if beyond_decimal(types) else common_type(tuple(types))
+    return None if is_beyond_decimal(types) else find_common_type(tuple(types))
 
 
-def _alike(operands: Sequence[Expression], *, equality: bool = True) -> tuple[Expression, ...]:
+def _cast_alike(operands: Sequence[Expression], *, equality: bool = True) -> tuple[Expression, ...]:
     """Numbers, timestamps with and without a zone, and collections, in the type in which they are compared; decimals
     without one, and other operands, as they are."""
     types = [each.type for each in operands]
@@ -45,26 +45,26 @@ def _alike(operands: Sequence[Expression], *, equality: bool = True) -> tuple[Ex
     if all(map(is_numeric, types)):
         common = comparison_type(types, equality=equality)
         if common is None:
-            return tuple(_as(each, as_decimal(each.type)) if is_integer(each.type) else each for each in operands)
+            return tuple(_cast_to(each, as_decimal(each.type)) if is_integer(each.type) else each for each in operands)
     elif all(isinstance(each, TimestampType) for each in types):
-        common = common_type(tuple(types)) if len({root(each) for each in types}) == 2 else None
+        common = find_common_type(tuple(types)) if len({root(each) for each in types}) == 2 else None
     elif all(isinstance(each, ArrayType | MapType | RowType) for each in types):
-        common = common_type(tuple(types))
+        common = find_common_type(tuple(types))
     if common is None:
         return tuple(operands)
-    return tuple(_as(each, common) for each in operands)
+    return tuple(_cast_to(each, common) for each in operands)
 
 
-def _as(operand: Expression, target: DataType) -> Expression:
-    return operand if alike(operand.type, target) else cast(operand, target)
+def _cast_to(operand: Expression, target: DataType) -> Expression:
+    return operand if is_alike(operand.type, target) else cast(operand, target)
 
 
 def compare_alike(call: Call) -> Expression:
     """Comparisons have operands of one type."""
     equality = call.function in ("=", "<>", "IS DISTINCT FROM")
-    args = _alike(call.args, equality=equality)
+    args = _cast_alike(call.args, equality=equality)
     if not equality and _orders(call.args):
-        args = tuple(map(_ordered, args))
+        args = tuple(map(_make_ordered, args))
     return replace(call, args=args)
 
 
@@ -74,28 +74,28 @@ def _orders(operands: Sequence[Expression]) -> bool:
     return "DECIMAL" in roots and bool(roots & {"FLOAT", "DOUBLE"})
 
 
-def _ordered(operand: Expression) -> Expression:
-    return call("ORDERED", _as(operand, DOUBLE), type=BIGINT)
+def _make_ordered(operand: Expression) -> Expression:
+    return call("ORDERED", _cast_to(operand, DOUBLE), type=BIGINT)
 
 
 def member(given: Call) -> Expression:
     """IN stays where all members are constants that a set can hold; otherwise it is an OR of comparisons. A set of
     floating-point numbers holds their bits: 0.0 is not -0.0. A set of decimals has one type."""
     if all(isinstance(each, Call) and each.function == "ROW" for each in given.args):
-        return _row_member(given)
-    value, *others = _alike(given.args)
+        return _compare_fields(given)
+    value, *others = _cast_alike(given.args)
     decimals = {each.type.with_nullability(True) for each in (value, *others) if isinstance(each.type, DecimalType)}
     collections = isinstance(value.type, ArrayType | MapType | RowType)
     if all(map(is_constant, others)) and not collections and len(decimals) < 2:
         if root(value.type) not in ("FLOAT", "DOUBLE"):
             return replace(given, args=(value, *others))
         if len(others) > 1:
-            return replace(given, args=tuple(map(_ordered, (value, *others))))
+            return replace(given, args=tuple(map(_make_ordered, (value, *others))))
     same = tuple(compare_alike(Call("=", (value, each), type=BOOLEAN, place=given.place)) for each in others)
     return same[0] if len(same) == 1 else replace(given, function="OR", args=same)
 
 
-def _row_member(given: Call) -> Expression:
+def _compare_fields(given: Call) -> Expression:
     """A row IN others: by its fields, so that it is null where one of them decides and is null."""
 
     def equal(one: Expression, other: Expression) -> Expression:
@@ -134,24 +134,24 @@ def to_integer_type(call: Call) -> Expression:
     """Operands of ``+ - *`` in the type of the result, unless they are decimals, whose types determine it."""
     if not is_integer(call.type):
         return call
-    return replace(call, args=tuple(_as(each, call.type) for each in call.args))
+    return replace(call, args=tuple(_cast_to(each, call.type) for each in call.args))
 
 
 def remainder(call: Call) -> Expression:
     """Of integers that one of the operands is a decimal without digits after the point, as BIGINT."""
     if not is_integer(call.type):
         return call
-    return replace(call, args=tuple(each if is_integer(each.type) else _as(each, BIGINT) for each in call.args))
+    return replace(call, args=tuple(each if is_integer(each.type) else _cast_to(each, BIGINT) for each in call.args))
 
 
 def to_double(call: Call) -> Expression:
     """The arguments as the DOUBLE that the function computes with."""
-    return replace(call, args=tuple(_as(each, DOUBLE) for each in call.args))
+    return replace(call, args=tuple(_cast_to(each, DOUBLE) for each in call.args))
 
 
 def to_result_type(call: Call) -> Expression:
     """The arguments in the type of the value."""
-    return replace(call, args=tuple(_as(each, call.type) for each in call.args))
+    return replace(call, args=tuple(_cast_to(each, call.type) for each in call.args))
 
 
 def try_cast(call: Call) -> Expression:
@@ -167,7 +167,7 @@ def to_instants(call: Call) -> Expression:
     kinds = {root(each.type) for each in moments}
     if len(kinds) == 1 or "TIMESTAMP_LTZ" not in kinds:
         return call
-    return replace(call, args=(unit, *(_as(each, TimestampType(6, local_zone=True)) for each in moments)))
+    return replace(call, args=(unit, *(_cast_to(each, TimestampType(6, local_zone=True)) for each in moments)))
 
 
 def read_instant(call: Call) -> Expression:

@@ -14,7 +14,7 @@ from penstock.flow.kernels.session import Session
 from penstock.flow.kernels.vectors import Failure, Kernel, Strict, Values, Vector, rows_of
 from penstock.plan.expressions import Call
 from penstock.types import arrow_type
-from penstock.types.arrow import in_python
+from penstock.types.arrow import fits_python
 
 _FAR = 2**31 - 1
 
@@ -49,8 +49,8 @@ def compute_each(
     rows = rows_of(*args)
     varying = [at for at, each in enumerate(args) if isinstance(each, pa.Array)]
     if len(varying) == 1 and (pa.types.is_string(args[varying[0]].type) or pa.types.is_binary(args[varying[0]].type)):
-        return _computed_once(function, arrow, args, varying[0], strict=strict)
-    columns = [[each.as_py()] * rows if isinstance(each, pa.Scalar) else _listed(each) for each in args]
+        return _compute_once(function, arrow, args, varying[0], strict=strict)
+    columns = [[each.as_py()] * rows if isinstance(each, pa.Scalar) else _list_values(each) for each in args]
     # Arrays and maps have no hash here, and numbers that are equal may differ: 0.0 and -0.0.
     hashable = not any(pa.types.is_nested(each.type) or pa.types.is_floating(each.type) for each in args)
     known: dict[tuple[Any, ...], Any] = {}
@@ -75,7 +75,7 @@ def compute_each(
             if hashable:
                 known[given] = value
         made.append(value)
-    values = _column_of(made, arrow)
+    values = _make_column(made, arrow)
     if not reasons:
         return Vector(values)
     failed = np.zeros(rows, np.bool_)
@@ -83,7 +83,7 @@ def compute_each(
     return Vector(values, (Failure(failed, reasons.__getitem__),))
 
 
-def _computed_once(
+def _compute_once(
     function: Callable[..., Any], arrow: pa.DataType, args: Sequence[Values], place: int, *, strict: bool
 ) -> Vector:
     """The same where one argument, at ``place``, is a column of texts: each text is computed once."""
@@ -100,7 +100,7 @@ def _computed_once(
         except ValueFailure as error:
             reasons[at] = str(error)
             made.append(None)
-    values = _column_of(made, arrow).take(encoded.indices)
+    values = _make_column(made, arrow).take(encoded.indices)
     if not reasons:
         return Vector(values)
     index = encoded.indices.fill_null(-1).to_numpy()
@@ -108,7 +108,7 @@ def _computed_once(
     return Vector(values, (Failure(failed, lambda row: reasons[int(index[row])]),))
 
 
-def _column_of(made: list[Any], arrow: pa.DataType) -> pa.Array:
+def _make_column(made: list[Any], arrow: pa.DataType) -> pa.Array:
     try:
         return pa.array(made, arrow)
     except UnicodeEncodeError:  # a document has half of a surrogate pair as an escape
@@ -119,11 +119,11 @@ def _column_of(made: list[Any], arrow: pa.DataType) -> pa.Array:
 _FOREIGN = object()
 
 
-def _listed(values: pa.Array) -> list[Any]:
+def _list_values(values: pa.Array) -> list[Any]:
     try:
         return values.to_pylist()  # type: ignore[no-any-return]
     except OverflowError:
-        return [each.as_py() if in_python(each) else _FOREIGN for each in values]
+        return [each.as_py() if fits_python(each) else _FOREIGN for each in values]
 
 
 def _substring(text: str, start: int, length: int = _FAR) -> str | None:
@@ -133,24 +133,24 @@ def _substring(text: str, start: int, length: int = _FAR) -> str | None:
     return text[first : first + length] if first >= 0 else ""
 
 
-def _padding(text: str, length: int, padding: str) -> str:
+def _make_padding(text: str, length: int, padding: str) -> str:
     missing = length - len(text)
     return (padding * (missing // len(padding) + 1))[:missing] if missing > 0 else ""
 
 
-def _left_padded(text: str, length: int, padding: str) -> str | None:
+def _pad_left(text: str, length: int, padding: str) -> str | None:
     """Padded or cut to the length in UTF-16 units; null for a negative length, or without a padding."""
     text, padding = to_units(text), to_units(padding)
     if length < 0 or not padding:
         return None
-    return from_units((_padding(text, length, padding) + text)[:length])
+    return from_units((_make_padding(text, length, padding) + text)[:length])
 
 
-def _right_padded(text: str, length: int, padding: str) -> str | None:
+def _pad_right(text: str, length: int, padding: str) -> str | None:
     text, padding = to_units(text), to_units(padding)
     if length < 0 or not padding:
         return None
-    return from_units((text + _padding(text, length, padding))[:length])
+    return from_units((text + _make_padding(text, length, padding))[:length])
 
 
 def _replace(text: str, old: str, new: str) -> str:
@@ -164,14 +164,14 @@ def _ascii(text: str) -> int:
     return int.from_bytes(first, signed=True) if first else 0
 
 
-def _place(sought: str, text: str, start: int = 1) -> int:
+def _find_place(sought: str, text: str, start: int = 1) -> int:
     if not sought:
         return 1
     first = start - 1 if start > -_FAR - 1 else _FAR  # Java's number wraps
     return text.find(sought, max(first, 0)) + 1
 
 
-def _trimmed(side: str) -> Callable[[str, str], str]:
+def _make_trim(side: str) -> Callable[[str, str], str]:
     def trim(text: str, characters: str) -> str:
         if not characters:
             return text
@@ -186,7 +186,7 @@ def _trimmed(side: str) -> Callable[[str, str], str]:
     return trim
 
 
-def _digest(name: str) -> Callable[[str | bytes], str]:
+def _make_digest(name: str) -> Callable[[str | bytes], str]:
     def digest(value: str | bytes) -> str:
         given = value.encode() if isinstance(value, str) else value
         return hashlib.new(name, given, usedforsecurity=False).hexdigest()
@@ -197,12 +197,12 @@ def _digest(name: str) -> Callable[[str | bytes], str]:
 SUBSTRING = row_by_row(_substring)
 LEFT = row_by_row(lambda text, length: text[: max(length, 0)])
 RIGHT = row_by_row(lambda text, length: text[-length:] if length > 0 else "")
-LPAD, RPAD = row_by_row(_left_padded), row_by_row(_right_padded)
+LPAD, RPAD = row_by_row(_pad_left), row_by_row(_pad_right)
 REPEAT = row_by_row(lambda text, count: text * count)
 REPLACE = row_by_row(_replace)
-LOCATE = row_by_row(_place)
-BTRIM, LTRIM, RTRIM = (row_by_row(_trimmed(side)) for side in "blr")
+LOCATE = row_by_row(_find_place)
+BTRIM, LTRIM, RTRIM = (row_by_row(_make_trim(side)) for side in "blr")
 MD5, SHA1, SHA224, SHA256, SHA384, SHA512 = (
-    row_by_row(_digest(name)) for name in ("md5", "sha1", "sha224", "sha256", "sha384", "sha512")
+    row_by_row(_make_digest(name)) for name in ("md5", "sha1", "sha224", "sha256", "sha384", "sha512")
 )
 ASCII = row_by_row(_ascii)

@@ -15,9 +15,9 @@ from penstock.common.conversions import (
     CAUGHT,
     describe_raised,
     from_user,
-    listed,
-    no_value,
-    or_none,
+    list_values,
+    missing_value_error,
+    skip_none,
     to_column,
     to_user,
 )
@@ -42,8 +42,8 @@ class UserKernelMaker:
 
 
 class _Calls:
-    """The kernel of one call, with a :class:`ScalarFunction` of its own, as in PyFlink. A row whose value the function
-    does not give is marked with a FunctionError."""
+    """The kernel of one call, with its own :class:`ScalarFunction`, as in PyFlink. A row for which the function gives
+    no value is marked with a FunctionError."""
 
     def __init__(self, definition: UserDefinedFunction, name: str, given: tuple[DataType, ...]):
         self._definition, self._name, self._given = definition, name, given
@@ -59,12 +59,12 @@ class _Calls:
             function = self._open()
         except CAUGHT as error:
             reason = describe_raised(error).replace("the function", "open()", 1)
-            made = self._failed_together(RecordError(reason, hint="it is called before the first row"), rows)
+            made = self._fail_together(RecordError(reason, hint="it is called before the first row"), rows)
         else:
             if self._definition.func_type == GENERAL:
-                made = self._by_row(function, columns, rows, failed_rows(failures, rows))
+                made = self._call_by_row(function, columns, rows, failed_rows(failures, rows))
             else:
-                made = self._by_batch(function, columns, rows)
+                made = self._call_by_batch(function, columns, rows)
         return Vector(made.values, (*failures, *made.failures))
 
     def _open(self) -> Callable[..., Any]:
@@ -79,32 +79,34 @@ class _Calls:
                 self._function = function
         return self._function
 
-    def _by_row(self, function: Callable[..., Any], columns: Sequence[pa.Array], rows: int, skipped: Mask) -> Vector:
+    def _call_by_row(
+        self, function: Callable[..., Any], columns: Sequence[pa.Array], rows: int, skipped: Mask
+    ) -> Vector:
         """The values, each of a call, except for rows that are ``skipped``."""
-        lists = [_as_seen(column, type_) for column, type_ in zip(columns, self._given, strict=True)]
+        lists = [_show_values(column, type_) for column, type_ in zip(columns, self._given, strict=True)]
         called = np.flatnonzero(~skipped).tolist()
-        return self._converted(lambda row: function(*[each[row] for each in lists]), called, rows)
+        return self._convert_results(lambda row: function(*[each[row] for each in lists]), called, rows)
 
-    def _by_batch(self, function: Callable[..., Any], columns: Sequence[pa.Array], rows: int) -> Vector:
+    def _call_by_batch(self, function: Callable[..., Any], columns: Sequence[pa.Array], rows: int) -> Vector:
         """The values of one call with all rows, which fail together if it raises."""
         result, series = self._definition.result_type, self._definition.func_type == PANDAS
         try:
             values = from_batch(function(*(map(to_series, columns) if series else columns)), result, rows)
         except RecordError as error:
-            return self._failed_together(error, rows)
+            return self._fail_together(error, rows)
         except CAUGHT as error:
-            return self._failed_together(_raised(error), rows)
+            return self._fail_together(_make_raised_error(error), rows)
         if not isinstance(values, pa.Array):
-            return self._converted(values.__getitem__, range(rows), rows)
+            return self._convert_results(values.__getitem__, range(rows), rows)
         if result.nullable or not values.null_count:
             return Vector(values)
         missing = np.flatnonzero(~valid_rows(values)).tolist()
-        return Vector(values, self._failures(dict.fromkeys(missing, no_value(result)), rows))
+        return Vector(values, self._make_failures(dict.fromkeys(missing, missing_value_error(result)), rows))
 
-    def _converted(self, give: Callable[[int], Any], called: Sequence[int], rows: int) -> Vector:
+    def _convert_results(self, give: Callable[[int], Any], called: Sequence[int], rows: int) -> Vector:
         """The results that ``give`` returns for the rows ``called``, where they are of the declared type."""
         result = self._definition.result_type
-        convert = or_none(from_user(result) or (lambda value: value))
+        convert = skip_none(from_user(result) or (lambda value: value))
         failed: dict[int, RecordError] = {}
         numbers: list[int] = []
         found: list[Any] = []
@@ -115,7 +117,7 @@ class _Calls:
             except RecordError as error:
                 failed[row] = error
             except CAUGHT as error:
-                failed[row] = _raised(error)
+                failed[row] = _make_raised_error(error)
         try:
             made = to_column(found, result, "")
         except RecordError:
@@ -132,12 +134,12 @@ class _Calls:
             index, missing = np.zeros(rows, np.int64), np.ones(rows, np.bool_)
             index[numbers], missing[numbers] = np.arange(len(numbers)), False
             made = made.take(pa.array(index, mask=missing))
-        return Vector(made, self._failures(failed, rows))
+        return Vector(made, self._make_failures(failed, rows))
 
-    def _failed_together(self, error: RecordError, rows: int) -> Vector:
-        return Vector(pa.nulls(rows, self._arrow), self._failures(dict.fromkeys(range(rows), error), rows))
+    def _fail_together(self, error: RecordError, rows: int) -> Vector:
+        return Vector(pa.nulls(rows, self._arrow), self._make_failures(dict.fromkeys(range(rows), error), rows))
 
-    def _failures(self, failed: Mapping[int, RecordError], rows: int) -> tuple[Failure, ...]:
+    def _make_failures(self, failed: Mapping[int, RecordError], rows: int) -> tuple[Failure, ...]:
         name = self._name
         made = []
         for hint in {each.hint for each in failed.values()}:
@@ -147,14 +149,14 @@ class _Calls:
         return tuple(made)
 
 
-def _raised(error: BaseException) -> RecordError:
+def _make_raised_error(error: BaseException) -> RecordError:
     return RecordError(
         describe_raised(error), hint="catch it in the function, or leave such rows out with WHERE or CASE"
     )
 
 
-def _as_seen(column: pa.Array, type_: DataType) -> list[Any]:
+def _show_values(column: pa.Array, type_: DataType) -> list[Any]:
     """The values of a column as the function sees them."""
     convert = to_user(type_)
-    found = listed(column)
+    found = list_values(column)
     return found if convert is None else [None if each is None else convert(each) for each in found]

@@ -83,8 +83,8 @@ def columns_of(*values: Values) -> list[pa.Array]:
     return [pa.repeat(each, rows) if isinstance(each, pa.Scalar) else each for each in values]
 
 
-def known(*values: Values) -> Mask | None:
-    """Where no value is null, None if none is."""
+def find_known(*values: Values) -> Mask | None:
+    """The rows in which no value is null; None if there are no nulls."""
     found = [valid_rows(each) for each in values if isinstance(each, pa.Array) and each.null_count]
     return np.logical_and.reduce(found) if found else None
 
@@ -116,8 +116,8 @@ def column(values: NDArray[Any], valid: Mask | None, arrow: pa.DataType) -> pa.A
     return from_buffers(arrow, known, values)
 
 
-def within(failures: Sequence[Failure], rows: Mask) -> tuple[Failure, ...]:
-    """Those of the failures that are in ``rows``."""
+def select_failures(failures: Sequence[Failure], rows: Mask) -> tuple[Failure, ...]:
+    """The failures in ``rows``."""
     found = (replace(each, rows=each.rows & rows) for each in failures)
     return tuple(each for each in found if each.rows.any())
 
@@ -140,7 +140,7 @@ class Strict:
     compute: Callable[..., pa.Array | Vector]
 
     def __call__(self, args: Sequence[Vector], rows: int) -> Vector:
-        failures, known = _in_turn(args, rows)
+        failures, known = _evaluate_in_turn(args, rows)
         if any(isinstance(each.values, pa.Scalar) and not each.values.is_valid for each in args):
             return Vector(pa.scalar(None, self.type), failures)
         found = self.compute(*(each.values for each in args))
@@ -148,24 +148,24 @@ class Strict:
             return Vector(found, failures)
         if found.failures:
             known = np.logical_and.reduce([each.validity(rows) for each in args]) if known is None else known
-            failures = (*failures, *within(found.failures, known))
+            failures = (*failures, *select_failures(found.failures, known))
         return Vector(found.values, failures)
 
 
-def _in_turn(args: Sequence[Vector], rows: int) -> tuple[tuple[Failure, ...], Mask | None]:
-    """The failures of arguments that are evaluated one after the other until one is null, and where none is; None if
-    that was not needed."""
+def _evaluate_in_turn(args: Sequence[Vector], rows: int) -> tuple[tuple[Failure, ...], Mask | None]:
+    """The failures of arguments that are evaluated one after the other until one is null, and the rows in which none is
+    null; None if that was not needed."""
     if not any(each.failures for each in args):
         return (), None
     failures: tuple[Failure, ...] = ()
     known = np.ones(rows, np.bool_)
     for each in args:
-        failures = (*failures, *within(each.failures, known))
+        failures = (*failures, *select_failures(each.failures, known))
         known &= each.validity(rows)
     return failures, known
 
 
-def all_constant(kernel: Kernel, args: Sequence[Vector], rows: int) -> Vector:
+def compute_constant(kernel: Kernel, args: Sequence[Vector], rows: int) -> Vector:
     """The value of a kernel whose arguments are all constant, computed once and not for each of ``rows``."""
     once = [
         Vector(pa.repeat(each.values, 1), tuple(replace(found, rows=found.rows[:1]) for found in each.failures))
@@ -173,17 +173,17 @@ def all_constant(kernel: Kernel, args: Sequence[Vector], rows: int) -> Vector:
     ]
     made = kernel(once if rows else [Vector(each.values) for each in once], 1)
     failures = (
-        replace(each, rows=np.repeat(each.rows, rows), reason=partial(_first_reason, each.reason))
+        replace(each, rows=np.repeat(each.rows, rows), reason=partial(_find_first_reason, each.reason))
         for each in made.failures
     )
     return Vector(made.values if made.constant else made.values[0], tuple(failures) if rows else ())
 
 
-def _first_reason(reason: Callable[[int], str], _: int) -> str:
+def _find_first_reason(reason: Callable[[int], str], _: int) -> str:
     return reason(0)
 
 
-def overflowing(strict: bool, values: pa.Array, failed: Mask, reason: Callable[[int], str]) -> pa.Array | Vector:
+def mark_overflows(strict: bool, values: pa.Array, failed: Mask, reason: Callable[[int], str]) -> pa.Array | Vector:
     """``values``, of which those in ``failed`` do not fit their type: failures if the session is ``strict``."""
     return Vector(values, (Failure(failed, reason),)) if strict else values
 

@@ -24,7 +24,7 @@ from penstock.flow.operators.extremes import GroupValues, extremes_of_added, ext
 from penstock.flow.rows.envelope import VALUE
 from penstock.flow.state.store import Tables, TableSpec
 from penstock.plan.kept_state import KeptValue
-from penstock.types.arrow import quoted_name
+from penstock.types.arrow import quote_name
 
 _EXTREMES = frozenset({"MIN", "MAX"})
 _ENDS = frozenset({"FIRST", "LAST"})
@@ -45,10 +45,10 @@ class Argument:
     nulls: bool = False
 
     def __str__(self) -> str:
-        text = "*" if self.column is None else quoted_name(self.column)
+        text = "*" if self.column is None else quote_name(self.column)
         text = f"NULLS OR {text}" if self.nulls else text
         text = f"DISTINCT {text}" if self.distinct else text
-        return f"{text} WHERE {quoted_name(self.filter)}" if self.filter is not None else text
+        return f"{text} WHERE {quote_name(self.filter)}" if self.filter is not None else text
 
 
 @dataclass(frozen=True)
@@ -89,24 +89,24 @@ class Accumulators:
 
     @property
     def depends_on_kinds(self) -> bool:
-        """Whether what is kept depends on whether rows may be retracted."""
+        """Whether the state depends on whether rows may be retracted."""
         return bool(self.tables or self.needs & _BY_ROWS)
 
     @property
     def kept_columns(self) -> tuple[KeptValue, ...]:
         """What the columns of the state have."""
-        return tuple(self._kept(self.column(each), each) for each in sorted(self.needs))
+        return tuple(self._describe_kept(self.column(each), each) for each in sorted(self.needs))
 
     @property
     def kept_tables(self) -> tuple[KeptValue, ...]:
         """What the tables have."""
-        return tuple(self._kept(each.name, "VALUES") for each in self.tables)
+        return tuple(self._describe_kept(each.name, "VALUES") for each in self.tables)
 
-    def _kept(self, name: str, what: str) -> KeptValue:
+    def _describe_kept(self, name: str, what: str) -> KeptValue:
         of = self.argument
         return KeptValue(name, f"{what}{' WITH NULLS' if of.nulls else ''}", of.column, of.distinct, of.filter)
 
-    def updated(
+    def update(
         self,
         old: pa.RecordBatch,
         batch: pa.RecordBatch,
@@ -117,7 +117,7 @@ class Accumulators:
         """The columns after the rows of ``batch``, from those before, which are null for new groups."""
         given = GroupValues(groups.index, self.values(batch), self.effective_weights(batch, weights))
         if self.argument.distinct:
-            given = self._distinct(given, groups, state)
+            given = self._select_distinct(given, groups, state)
         result = {}
         counts = np.zeros(len(groups), np.int64)
         if "COUNT" in self.needs:
@@ -125,16 +125,16 @@ class Accumulators:
             result[self.column("COUNT")] = pa.array(counts)
         if "SUM" in self.needs:
             before = old.column(self.column("SUM"))
-            result[self.column("SUM")] = total = _sum(before, given, counts)
+            result[self.column("SUM")] = total = _add_up(before, given, counts)
             if self.strict and pa.types.is_integer(total.type):
-                check_sums(total, _approximate(before, given, counts), groups.keys, self.column("SUM"))
+                check_sums(total, _sum_as_floats(before, given, counts), groups.keys, self.column("SUM"))
         extremes = {each: old.column(self.column(each)) for each in sorted(self.needs & _EXTREMES)}
         if extremes and self._keeps_values:
-            result |= self._named(self._extremes(extremes, given, groups, state))
+            result |= self._name_columns(self._update_extremes(extremes, given, groups, state))
         elif extremes:
-            result |= self._named(extremes_of_added(extremes, given, len(groups)))
+            result |= self._name_columns(extremes_of_added(extremes, given, len(groups)))
         ends = {each: old.column(self.column(each)) for each in sorted(self.needs & _ENDS)}
-        result |= self._named(ends_of_added(ends, given, len(groups)))
+        result |= self._name_columns(ends_of_added(ends, given, len(groups)))
         if "VALUES" in self.needs:
             name = self.column("VALUES")
             result[name] = lists_of_changed(old.column(name), given, len(groups))
@@ -149,7 +149,7 @@ class Accumulators:
     def _keeps_values(self) -> bool:
         return self.retracts and bool(self.needs & _EXTREMES)
 
-    def _named(self, columns: Mapping[str, pa.Array]) -> dict[str, pa.Array]:
+    def _name_columns(self, columns: Mapping[str, pa.Array]) -> dict[str, pa.Array]:
         return {self.column(function): column for function, column in columns.items()}
 
     def values(self, batch: pa.RecordBatch) -> pa.Array:
@@ -165,10 +165,10 @@ class Accumulators:
         valid = None if counted else is_valid(batch.column(self.argument.column))
         return weights if valid is None else np.where(valid, weights, 0)
 
-    def _distinct(self, given: GroupValues, groups: Groups, state: Tables) -> GroupValues:
+    def _select_distinct(self, given: GroupValues, groups: Groups, state: Tables) -> GroupValues:
         """The values that appeared (weight 1) and disappeared (-1), after the multiset of values was changed."""
         given = given.at(np.flatnonzero(given.weights))
-        pairs, net = self._net(given, groups)
+        pairs, net = self._sum_changes(given, groups)
         table = state.keyed(self.table)
         found, stored = table.get(pairs)
         before = counts_of(stored.column(0))
@@ -179,13 +179,13 @@ class Accumulators:
         weights = pa.RecordBatch.from_arrays([pa.array(kept)], names=["weight"])
         table.put(select_groups(pairs, put), weights, kept != 0)
         if self.needs & ORDERED:
-            return _appearances(given, pairs, before)
+            return _find_appearances(given, pairs, before)
         return GroupValues(net.index, net.values, change)
 
-    def _extremes(
+    def _update_extremes(
         self, old: Mapping[str, pa.Array], given: GroupValues, groups: Groups, state: Tables
     ) -> dict[str, pa.Array]:
-        net = self._net(given.at(np.flatnonzero(given.weights)), groups)[1]
+        net = self._sum_changes(given.at(np.flatnonzero(given.weights)), groups)[1]
         changed = np.flatnonzero(net.weights)
         net = net.at(changed)
         table = state.multiset(self.table)
@@ -194,7 +194,7 @@ class Accumulators:
         table.add(groups.hashes[net.index], take_rows(groups.keys, net.index), values, net.weights)
         return result
 
-    def _net(self, given: GroupValues, groups: Groups) -> tuple[Groups, GroupValues]:
+    def _sum_changes(self, given: GroupValues, groups: Groups) -> tuple[Groups, GroupValues]:
         """The different values of each group with their net weights, which may be 0."""
         fields = [*self.keys, pa.field(VALUE, self.type)]
         columns = [*take_rows(groups.keys, given.index).columns, given.values]
@@ -205,7 +205,7 @@ class Accumulators:
         return pairs, GroupValues(given.index[firsts], given.values.take(pa.array(firsts)), weights)
 
 
-def _appearances(given: GroupValues, pairs: Groups, before: npt.NDArray[np.int64]) -> GroupValues:
+def _find_appearances(given: GroupValues, pairs: Groups, before: npt.NDArray[np.int64]) -> GroupValues:
     """The values that appeared and disappeared, in the order of their arrival, where each of the ``pairs`` of a group
     and a value occurred ``before`` times. One that was away for a moment disappears and appears."""
     weights = given.weights[pairs.order]
@@ -250,10 +250,10 @@ def check_sums(total: pa.Array, nearly: npt.NDArray[np.float64], keys: pa.Record
     kept: Any = fixed_values(total)
     wrong = np.abs(nearly - kept.astype(np.float64)) > 2.0**62
     if wrong.any():
-        raise overflowed(name, "BIGINT", keys, int(wrong.argmax()))
+        raise overflow_error(name, "BIGINT", keys, int(wrong.argmax()))
 
 
-def overflowed(what: str, kind: str, keys: pa.RecordBatch, row: int) -> RecordError:
+def overflow_error(what: str, kind: str, keys: pa.RecordBatch, row: int) -> RecordError:
     """The error about a result of a group that its type cannot hold."""
     texts = (pc.cast(each, pa.string()) if not pa.types.is_nested(each.type) else each for each in keys.columns)
     of_group = ", ".join(f"{name} = {each[row]}" for name, each in zip(keys.schema.names, texts, strict=True))
@@ -262,7 +262,7 @@ def overflowed(what: str, kind: str, keys: pa.RecordBatch, row: int) -> RecordEr
     return RecordError(f"[ARITHMETIC_OVERFLOW] {what}{group} exceeds the range of {kind}", hint=hint)
 
 
-def _approximate(old: pa.Array, given: GroupValues, counts: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+def _sum_as_floats(old: pa.Array, given: GroupValues, counts: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
     """The sums of whole numbers as floating-point numbers: their error is far below the distance of two sums that are
     equal in 64 bits."""
     kept: Any = fixed_values(old)
@@ -273,7 +273,7 @@ def _approximate(old: pa.Array, given: GroupValues, counts: npt.NDArray[np.int64
     return total
 
 
-def _sum(old: pa.Array, given: GroupValues, counts: npt.NDArray[np.int64]) -> pa.Array:
+def _add_up(old: pa.Array, given: GroupValues, counts: npt.NDArray[np.int64]) -> pa.Array:
     """The sums of groups that have ``counts`` values now: 0 without values."""
     if pa.types.is_decimal(old.type):
         change = weighted_limb_sums(given.index, given.values, given.weights, len(counts))

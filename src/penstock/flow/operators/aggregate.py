@@ -15,11 +15,11 @@ from penstock.columns.equality import Flags, fixed_values, same_rows
 from penstock.columns.hashing import Groups, take_rows
 from penstock.columns.wide_decimals import decimal_column, quotients, to_limbs
 from penstock.errors import Problem, UnsupportedError
-from penstock.flow.operators.accumulators import ORDERED, Accumulators, Argument, counts_of, overflowed, sum_type
-from penstock.flow.operators.arrivals import arrays, ends_of_lists, joined_texts, multisets, only_values
+from penstock.flow.operators.accumulators import ORDERED, Accumulators, Argument, counts_of, overflow_error, sum_type
+from penstock.flow.operators.arrivals import ends_of_lists, join_texts, make_arrays, make_multisets, take_only_values
 from penstock.flow.operators.contract import Input, Operator, OperatorContext
-from penstock.flow.operators.deltas import replacements, select_groups
-from penstock.flow.operators.group_states import ROWS, GroupStates, merged_into
+from penstock.flow.operators.deltas import make_replacements, select_groups
+from penstock.flow.operators.group_states import ROWS, GroupStates, merge_into
 from penstock.flow.operators.local_aggregate import LocalAggregate
 from penstock.flow.operators.node_operators import NodeOperator
 from penstock.flow.rows.envelope import hashes_of, weights_of
@@ -64,7 +64,7 @@ class GroupAggregateOperator(Operator):
     schema: pa.Schema
     calls: tuple[AggregateCall, ...]
     states: GroupStates
-    #: What groups the rows where they come from, if the owners of the keys can continue from that.
+    #: Groups rows before they are sent to the owners of their keys, if the owners can continue from these groups.
     local: LocalAggregate | None
     #: Whether an overflow fails the job.
     strict: bool = False
@@ -77,10 +77,10 @@ class GroupAggregateOperator(Operator):
         needs: dict[Argument, set[str]] = {}
         for call in node.calls:
             _check(call, given.schema)
-            needs.setdefault(_argument(call), set()).update(_needs(call.function, retracts=retracts))
+            needs.setdefault(_make_argument(call), set()).update(_list_needs(call.function, retracts=retracts))
         needs.pop(Argument(None), None)
         accumulators = tuple(
-            Accumulators(each, _type(each, given.schema), frozenset(functions), given.key_schema, retracts, strict)
+            Accumulators(each, _find_type(each, given.schema), frozenset(functions), given.key_schema, retracts, strict)
             for each, functions in needs.items()
         )
         states = GroupStates(accumulators)
@@ -116,18 +116,18 @@ class GroupAggregateOperator(Operator):
         batch, *combined = inputs
         table = context.state.keyed(GROUPS)
         if self.local is not None and combined[0].num_rows:
-            groups, found, old, new = merged_into(
-                table, self.local.pane(self.local.joined(combined[0], batch)), strict=self.strict
+            groups, found, old, new = merge_into(
+                table, self.local.pane(self.local.join_rows(combined[0], batch)), strict=self.strict
             )
         else:
             weights = weights_of(batch)
             groups = Groups.by_key(hashes_of(batch), batch.select(self.inputs[0].keys))
             found, old = table.get(groups)
             if table.spec.timed:
-                weights = _remembered(weights, groups, found)
-            new = self.states.updated(old, batch, weights, groups, context.state)
+                weights = _drop_forgotten(weights, groups, found)
+            new = self.states.update(old, batch, weights, groups, context.state)
         self._keep(table, groups, found, old, new)
-        context.emit(self._changes(groups, old, new))
+        context.emit(self._find_changes(groups, old, new))
 
     def _keep(self, table: KeyedState, groups: Groups, found: Flags, old: pa.RecordBatch, new: pa.RecordBatch) -> None:
         every = np.arange(len(groups))
@@ -138,20 +138,22 @@ class GroupAggregateOperator(Operator):
         changed &= found | present
         table.put(select_groups(groups, changed), take_rows(new, np.flatnonzero(changed)), present[changed])
 
-    def _changes(self, groups: Groups, old: pa.RecordBatch, new: pa.RecordBatch) -> pa.RecordBatch:
-        before, after = (self.results(groups.keys, each) for each in (old, new))
+    def _find_changes(self, groups: Groups, old: pa.RecordBatch, new: pa.RecordBatch) -> pa.RecordBatch:
+        before, after = (self.compute_results(groups.keys, each) for each in (old, new))
         was, stays = (counts_of(each.column(ROWS)) > 0 for each in (old, new))
         every = np.arange(len(groups))
         changed = ~same_rows(before.columns, every, after.columns, every) | (was != stays)
-        return replacements(self.schema, before, np.flatnonzero(was & changed), after, np.flatnonzero(stays & changed))
+        return make_replacements(
+            self.schema, before, np.flatnonzero(was & changed), after, np.flatnonzero(stays & changed)
+        )
 
-    def results(self, keys: pa.RecordBatch, state: pa.RecordBatch) -> pa.RecordBatch:
+    def compute_results(self, keys: pa.RecordBatch, state: pa.RecordBatch) -> pa.RecordBatch:
         """The rows of groups with these ``keys``, from their states."""
-        columns = [_result(call, state, keys if self.strict else None) for call in self.calls]
+        columns = [_compute_result(call, state, keys if self.strict else None) for call in self.calls]
         return build_batch([*keys.columns, *columns], self.schema, len(keys))
 
 
-def _remembered(weights: npt.NDArray[np.int64], groups: Groups, found: Flags) -> npt.NDArray[np.int64]:
+def _drop_forgotten(weights: npt.NDArray[np.int64], groups: Groups, found: Flags) -> npt.NDArray[np.int64]:
     """The weights, 0 for retractions that come first in groups whose state was forgotten. As in Flink."""
     if not (weights < 0).any():
         return weights
@@ -166,16 +168,16 @@ def _remembered(weights: npt.NDArray[np.int64], groups: Groups, found: Flags) ->
     return np.where(places < firsts, 0, weights)
 
 
-def _argument(call: AggregateCall) -> Argument:
+def _make_argument(call: AggregateCall) -> Argument:
     return Argument(call.argument, call.filter, call.distinct and call.function not in ("MIN", "MAX"), call.nulls)
 
 
-def _needs(function: str, *, retracts: bool) -> set[str]:
+def _list_needs(function: str, *, retracts: bool) -> set[str]:
     needs = _FUNCTIONS[function]
     return {"VALUES"} if retracts and needs & ORDERED else needs
 
 
-def _type(argument: Argument, schema: pa.Schema) -> pa.DataType:
+def _find_type(argument: Argument, schema: pa.Schema) -> pa.DataType:
     return pa.null() if argument.column is None else schema.field(argument.column).type
 
 
@@ -183,7 +185,7 @@ def _check(call: AggregateCall, schema: pa.Schema) -> None:
     if call.function not in _FUNCTIONS:
         known = ", ".join(_FUNCTIONS)
         raise UnsupportedError((Problem(f"there is no aggregate function {call.function}", hint=f"use {known}"),))
-    kind, hint = _type(_argument(call), schema), "CAST the argument"
+    kind, hint = _find_type(_make_argument(call), schema), "CAST the argument"
     if "SUM" in _FUNCTIONS[call.function] and sum_type(kind) is None:
         raise UnsupportedError(
             (Problem(f"{call.function} needs numbers, not {kind}", where=f"column '{call.argument}'", hint=hint),)
@@ -194,33 +196,35 @@ def _check(call: AggregateCall, schema: pa.Schema) -> None:
         )
 
 
-def _result(call: AggregateCall, state: pa.RecordBatch, strict: pa.RecordBatch | None) -> pa.Array:
+def _compute_result(call: AggregateCall, state: pa.RecordBatch, strict: pa.RecordBatch | None) -> pa.Array:
     """The values of a call by group, from the columns of the groups' states. With the keys of the groups it is
     ``strict``: raises RecordError for a sum that its type cannot hold."""
-    argument = _argument(call)
+    argument = _make_argument(call)
     kind = arrow_type(call.type)
     if argument == Argument(None):
         return state.column(ROWS).cast(kind)
     if call.function in ("MIN", "MAX"):
         return state.column(f"{call.function} {argument}").cast(kind)
     if _FUNCTIONS[call.function] & ORDERED:
-        return _of_arrivals(call, argument, state, kind)
+        return _compute_from_arrivals(call, argument, state, kind)
     counts = counts_of(state.column(f"COUNT {argument}"))
     if call.function == "COUNT":
         return pa.array(counts).cast(kind)
     total = state.column(f"SUM {argument}")
     if call.function == "SUM":
-        made = _sum(total, counts != 0, kind)
+        made = _finish_sum(total, counts != 0, kind)
         if strict is not None:
             _check_range(call, made, total, counts != 0, strict)
         return made
-    made = _average(total, counts, kind)
+    made = _compute_average(total, counts, kind)
     if strict is not None and pa.types.is_decimal(kind):
         _check_range(call, made, total, counts != 0, strict)
     return made
 
 
-def _of_arrivals(call: AggregateCall, argument: Argument, state: pa.RecordBatch, kind: pa.DataType) -> pa.Array:
+def _compute_from_arrivals(
+    call: AggregateCall, argument: Argument, state: pa.RecordBatch, kind: pa.DataType
+) -> pa.Array:
     """The values of a call that depends on the order of arrival."""
     end = f"{call.function.removesuffix('_VALUE')} {argument}"
     if end in state.schema.names:
@@ -228,20 +232,20 @@ def _of_arrivals(call: AggregateCall, argument: Argument, state: pa.RecordBatch,
     lists = state.column(f"VALUES {argument}")
     match call.function:
         case "LISTAGG":
-            return joined_texts(lists, call.separator).cast(kind)
+            return join_texts(lists, call.separator).cast(kind)
         case "ARRAY_AGG":
-            return arrays(lists).cast(kind)
+            return make_arrays(lists).cast(kind)
         case "COLLECT":
-            return multisets(lists, kind)
+            return make_multisets(lists, kind)
         case "SINGLE_VALUE":
-            return only_values(lists, call.place).cast(kind)
+            return take_only_values(lists, call.place).cast(kind)
     return ends_of_lists(lists, last=call.function == "LAST_VALUE").cast(kind)
 
 
-def _sum(total: pa.Array, valid: Flags, kind: pa.DataType) -> pa.Array:
+def _finish_sum(total: pa.Array, valid: Flags, kind: pa.DataType) -> pa.Array:
     if pa.types.is_decimal(kind):
         return decimal_column(to_limbs(total), kind, valid)
-    return _numbers(fixed_values(total), valid, kind)
+    return _make_numbers(fixed_values(total), valid, kind)
 
 
 def _check_range(call: AggregateCall, made: pa.Array, total: pa.Array, valid: Flags, keys: pa.RecordBatch) -> None:
@@ -250,7 +254,7 @@ def _check_range(call: AggregateCall, made: pa.Array, total: pa.Array, valid: Fl
         return
     wrong = valid & (np.asarray(made.is_null()) if pa.types.is_decimal(made.type) else _wraps(made, total))
     if wrong.any():
-        raise overflowed(f"{call.function} of '{call.argument}'", call.type.text(), keys, int(wrong.argmax()))
+        raise overflow_error(f"{call.function} of '{call.argument}'", call.type.text(), keys, int(wrong.argmax()))
 
 
 def _wraps(made: pa.Array, total: pa.Array) -> Flags:
@@ -259,7 +263,7 @@ def _wraps(made: pa.Array, total: pa.Array) -> Flags:
     return found
 
 
-def _average(total: pa.Array, counts: npt.NDArray[np.int64], kind: pa.DataType) -> pa.Array:
+def _compute_average(total: pa.Array, counts: npt.NDArray[np.int64], kind: pa.DataType) -> pa.Array:
     """Averages, rounded towards zero for whole numbers and half up for decimals."""
     valid = counts > 0
     divisors = np.where(valid, counts, 1)
@@ -269,11 +273,11 @@ def _average(total: pa.Array, counts: npt.NDArray[np.int64], kind: pa.DataType) 
     if pa.types.is_integer(kind):
         quotient = values // divisors
         quotient += (quotient < 0) & (values % divisors != 0)
-        return _numbers(quotient, valid, kind)
-    return _numbers(np.where(valid, values, 0) / divisors, valid, kind)
+        return _make_numbers(quotient, valid, kind)
+    return _make_numbers(np.where(valid, values, 0) / divisors, valid, kind)
 
 
-def _numbers(values: Any, valid: Flags, kind: pa.DataType) -> pa.Array:
+def _make_numbers(values: Any, valid: Flags, kind: pa.DataType) -> pa.Array:
     with np.errstate(over="ignore", invalid="ignore"):
         narrow = values.astype(kind.to_pandas_dtype(), copy=False)
     return pa.array(narrow, kind, mask=~valid, from_pandas=False)

@@ -60,9 +60,9 @@ class ChangelogWriter(Operator):
 
     def process(self, inputs: Sequence[pa.RecordBatch], context: OperatorContext) -> None:
         """Emit the rows with the column :data:`KIND`."""
-        context.emit(self._changes(Delta.from_batch(inputs[0], self.inputs[0])))
+        context.emit(self._make_changes(Delta.from_batch(inputs[0], self.inputs[0])))
 
-    def _changes(self, delta: Delta) -> pa.RecordBatch:
+    def _make_changes(self, delta: Delta) -> pa.RecordBatch:
         if self.netting:
             delta = delta.cancel_out(ordered=self.ordered)
         rows, weights = delta.rows, delta.weights
@@ -75,8 +75,8 @@ class ChangelogWriter(Operator):
             added, removed = (np.bincount(of, sign, count) > 0 for sign in (weights > 0, weights < 0))
             updated = added & removed
             if self.mode is Mode.UPSERTS:
-                order, kinds = _upserts(of, count, weights, updated)
-                return self._result(rows, order, kinds)
+                order, kinds = _make_upserts(of, count, weights, updated)
+                return self._make_result(rows, order, kinds)
             order = np.lexsort((weights > 0, of))
             gone = weights[order] < 0
             change = updated[of[order]]
@@ -84,15 +84,15 @@ class ChangelogWriter(Operator):
         times = np.abs(weights[order])
         if (times > 1).any():
             order, kinds = np.repeat(order, times), np.repeat(kinds, times)
-        return self._result(rows, order, kinds)
+        return self._make_result(rows, order, kinds)
 
-    def _result(self, rows: pa.RecordBatch, order: NDArray[np.int64], kinds: NDArray[np.int64]) -> pa.RecordBatch:
+    def _make_result(self, rows: pa.RecordBatch, order: NDArray[np.int64], kinds: NDArray[np.int64]) -> pa.RecordBatch:
         unchanged = len(order) == rows.num_rows and bool((order == np.arange(rows.num_rows)).all())
         chosen = rows if unchanged else rows.take(pa.array(order))
         return chosen.append_column(KIND, pa.array(kinds.astype(np.int8)))
 
 
-def _upserts(
+def _make_upserts(
     of: NDArray[np.int64], count: int, weights: NDArray[np.int64], updated: NDArray[np.bool_]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The row of each group that expresses its change, and the kind: the last added row, else a retracted one."""

@@ -21,7 +21,7 @@ from penstock.plan.kept_state import KeptGroups, KeptState
 class Combiner(Protocol):
     """Combines rows of an operator's input into fewer, before they are sent to the owners of their keys. Picklable."""
 
-    def combined(self, rows: pa.RecordBatch) -> pa.RecordBatch | None:
+    def combine(self, rows: pa.RecordBatch) -> pa.RecordBatch | None:
         """The rows that an owner gets instead, with ``WEIGHT`` and ``HASH``; None if they would hardly be fewer."""
         ...
 
@@ -53,7 +53,7 @@ class Input:
 
 
 class TimeDomain(enum.Enum):
-    """The time on which an operator depends: that of its rows, or the clock of the batch."""
+    """The time on which an operator depends: the time of its rows, or the clock of the batch."""
 
     EVENT_TIME = "event time"
     PROCESSING_TIME = "processing time"
@@ -84,14 +84,14 @@ class OperatorContext:
             self._emitted.setdefault(tag, []).append(rows)
 
     def count_late(self, rows: int) -> None:
-        """Report so many late rows."""
+        """Report this number of late rows."""
         self.late += rows
 
     def wake_at(self, time: int | None) -> None:
         """Ask for a batch at this processing time, in milliseconds, even if it has no rows; None: do not."""
         self.wake = time
 
-    def emitted(self, tag: str = "") -> Sequence[pa.RecordBatch]:
+    def list_emitted(self, tag: str = "") -> Sequence[pa.RecordBatch]:
         """The batches of the result, or of a side output, as they were emitted; those without rows are left out."""
         return self._emitted.get(tag, ())
 
@@ -99,7 +99,7 @@ class OperatorContext:
 class Operator(ABC):
     """A step with state: frozen and picklable, so that every batch may run it in another process.
 
-    ``schema`` is that of its result, without ``WEIGHT``.
+    ``schema`` is the schema of its result, without ``WEIGHT``.
     """
 
     if TYPE_CHECKING:  # fields of most operators, which at run time would take properties for their defaults
@@ -145,16 +145,16 @@ class Operator(ABC):
 
     @property
     def partition_keys(self) -> tuple[str, ...]:
-        """The columns of the result that are the keys of its input, in their order; empty if it has not all of them.
-        So rows of one key are in one task already."""
+        """The columns of the result that are the keys of its input, in their order; empty if it does not have all of
+        them. They tell that rows of one key are in one task already."""
         return ()
 
     def may_have(self, time: int) -> bool:
-        """Whether its tables may have a part of a time."""
+        """Whether its tables may have a part for this time."""
         return True
 
     def places_by_time(self, rows: pa.RecordBatch) -> RowIndices:
-        """The places, in the order of arrival, of rows of the result of an operator that depends on time: those of
+        """The places, in the order of arrival, of rows of the result of an operator that depends on time:
         :func:`places_of` the time of each row, or of its window, which is the last column of aggregates."""
         return places_of(rows.column(self.schema.names[-1]))
 

@@ -15,7 +15,7 @@ from penstock.columns.ordinals import ordinals, valid_mask
 from penstock.columns.sums import smallest
 from penstock.flow.operators.contract import Input, OneInputOperator, OperatorContext
 from penstock.flow.operators.deltas import Delta, last_rows, select_groups
-from penstock.flow.operators.normalize import ROWS, every_change, replaced, rows_table
+from penstock.flow.operators.normalize import ROWS, make_every_change, make_rows_table, replace_rows
 from penstock.flow.rows.envelope import ARRIVED, arrivals_of, hashes_of
 from penstock.flow.state.store import KeyedState, TableSpec
 from penstock.plan.nodes import Deduplicate
@@ -58,8 +58,8 @@ class DeduplicateOperator(OneInputOperator):
     def tables(self) -> tuple[TableSpec, ...]:
         (given,) = self.inputs
         if self.order or self.last:
-            return (rows_table(given),)
-        return (seen_table(given),)
+            return (make_rows_table(given),)
+        return (make_seen_table(given),)
 
     def with_every_change(self) -> DeduplicateOperator:
         return replace(self, every_change=True)
@@ -70,7 +70,7 @@ class DeduplicateOperator(OneInputOperator):
         groups = Groups.by_key(hashes_of(batch), batch.select(given.keys))
         rows = batch.select(given.schema.names)
         if not (self.order or self.last):
-            firsts = self._first(groups, context.state.keyed(SEEN))
+            firsts = self._keep_first(groups, context.state.keyed(SEEN))
             net = Delta(take_rows(rows, firsts), np.ones(len(firsts), np.int64), groups.hashes[:0]).output()
             if self.every_change:
                 net = net.append_column(ARRIVED, pa.array(arrivals_of(batch)[firsts]))
@@ -82,27 +82,27 @@ class DeduplicateOperator(OneInputOperator):
         if self.order:
             # All rows of a key have one value.
             kept = groups.keys if self.order in given.keys else values
-            chosen = leading(groups.index, rows.column(self.order), found, kept.column(self.order), last=self.last)
+            chosen = find_leading(groups.index, rows.column(self.order), found, kept.column(self.order), last=self.last)
         newer = chosen >= 0
         stored = found[newer], take_rows(values, np.flatnonzero(newer))
         new = take_rows(rows, chosen[newer])
-        net = replaced(table, given, select_groups(groups, newer), stored, new, np.ones(len(new), np.bool_))
+        net = replace_rows(table, given, select_groups(groups, newer), stored, new, np.ones(len(new), np.bool_))
         if not self.every_change:
             context.emit(net)
             return
         leads: RowIndices = np.arange(len(rows))
         if self.order:
-            leads = leading_so_far(groups, rows.column(self.order), found, kept.column(self.order), last=self.last)
-        context.emit(self._every_change(groups, take_rows(batch, leads), groups.index[leads], (found, values)))
+            leads = find_leading_so_far(groups, rows.column(self.order), found, kept.column(self.order), last=self.last)
+        context.emit(self._find_every_change(groups, take_rows(batch, leads), groups.index[leads], (found, values)))
 
     @staticmethod
-    def _first(groups: Groups, table: KeyedState) -> RowIndices:
+    def _keep_first(groups: Groups, table: KeyedState) -> RowIndices:
         """The first rows of keys that were not seen before."""
         new = ~table.get(groups)[0]
         table.put_keys(select_groups(groups, new))
         return groups.order[groups.starts[new]]
 
-    def _every_change(
+    def _find_every_change(
         self, groups: Groups, batch: pa.RecordBatch, index: RowIndices, stored: tuple[Flags, pa.RecordBatch]
     ) -> pa.RecordBatch:
         """The changes when rows of the groups ``index`` replace one another and the ``stored`` ones."""
@@ -111,31 +111,31 @@ class DeduplicateOperator(OneInputOperator):
         which = index[own.order[own.starts]]
         before = stored[0][which], take_rows(stored[1], which)
         present = np.ones(len(batch), np.bool_)
-        return every_change(given, own, before, batch.select(given.schema.names), present, arrivals_of(batch))
+        return make_every_change(given, own, before, batch.select(given.schema.names), present, arrivals_of(batch))
 
 
-def seen_table(given: Input) -> TableSpec:
+def make_seen_table(given: Input) -> TableSpec:
     """The table of the keys that were given."""
     return TableSpec(SEEN, given.key_schema, pa.schema([]), "keyed")
 
 
-def leading(index: RowIndices, new: pa.Array, found: Flags, stored: pa.Array, *, last: bool) -> RowIndices:
+def find_leading(index: RowIndices, new: pa.Array, found: Flags, stored: pa.Array, *, last: bool) -> RowIndices:
     """Per group, the position in ``new`` of the value that replaces the ``stored`` one: the first of the smallest, or
     with ``last`` the last of the largest; -1 if none does. ``index`` has the groups of ``new``; ``found``: a value is
     stored."""
     size = len(found)
-    order = _positions(pa.concat_arrays([stored, new]))
+    order = _order_values(pa.concat_arrays([stored, new]))
     candidates = np.concatenate([np.flatnonzero(found), size + np.arange(len(new))])
     groups = np.concatenate([np.arange(size), index])
     best = smallest(groups, candidates[::-1], ~order, size) if last else smallest(groups, candidates, order, size)
     return np.where(best < size, -1, best - size)
 
 
-def leading_so_far(groups: Groups, new: pa.Array, found: Flags, stored: pa.Array, *, last: bool) -> RowIndices:
+def find_leading_so_far(groups: Groups, new: pa.Array, found: Flags, stored: pa.Array, *, last: bool) -> RowIndices:
     """The rows, in order, whose value in ``new`` comes before (with ``last``, not before) all earlier ones of their
     group, including the ``stored`` one, if ``found``."""
     size = len(found)
-    ranks = 1 + np.unique(_positions(pa.concat_arrays([stored, new])), return_inverse=True)[1]
+    ranks = 1 + np.unique(_order_values(pa.concat_arrays([stored, new])), return_inverse=True)[1]
     ranks = ranks if last else len(ranks) + 1 - ranks
     ranks[:size][~found] = 0
     sequence = np.argsort(np.concatenate([np.arange(size), groups.index]), kind="stable")
@@ -147,7 +147,7 @@ def leading_so_far(groups: Groups, new: pa.Array, found: Flags, stored: pa.Array
     return np.sort(sequence[leads] - size)
 
 
-def _positions(column: pa.Array) -> npt.NDArray[np.int64]:
+def _order_values(column: pa.Array) -> npt.NDArray[np.int64]:
     """Numbers that order the values of the column, nulls first."""
     order = ordinals(column)
     valid = valid_mask(column)

@@ -39,7 +39,7 @@ class Delta:
         return cls(batch.select(given.schema.names), weights_of(batch), hashes_of(batch))
 
     @staticmethod
-    def nothing(schema: pa.Schema) -> pa.RecordBatch:
+    def make_empty(schema: pa.Schema) -> pa.RecordBatch:
         """An empty result of an operator with this schema."""
         return _append_weights([pa.nulls(0, each.type) for each in schema], schema, np.zeros(0, np.int64))
 
@@ -93,7 +93,7 @@ def _concat_deltas(one: Delta, other: Delta) -> Delta:
 
 
 def finer_hashes(hashes: Hashes, columns: Sequence[pa.Array]) -> Hashes:
-    """Hashes of keys and ``columns`` together that belong to the same owner as those of the keys alone."""
+    """Hashes of keys and ``columns`` together, which belong to the same owner as the hashes of the keys alone."""
     if not columns:
         return hashes
     return (hashes & _UPPER_HALF) | (key_hashes([pa.array(hashes), *columns]) & ~_UPPER_HALF)
@@ -111,7 +111,7 @@ def select_groups(groups: Groups, chosen: Flags) -> Groups:
     return Groups(groups.hashes[which], take_rows(groups.keys, which), each, each, each)
 
 
-def whole_rows(given: Input, keys: pa.RecordBatch, values: pa.RecordBatch) -> pa.RecordBatch:
+def make_whole_rows(given: Input, keys: pa.RecordBatch, values: pa.RecordBatch) -> pa.RecordBatch:
     """Whole rows from their keys and their other columns."""
     columns = dict(zip(given.key_schema.names, keys.columns, strict=True))
     columns |= dict(zip(values.schema.names, values.columns, strict=True))
@@ -124,7 +124,7 @@ def concat_columns(parts: Sequence[Sequence[pa.Array]], schema: pa.Schema, rows:
     return build_batch(columns, schema, rows)
 
 
-def replacements(
+def make_replacements(
     schema: pa.Schema, old: pa.RecordBatch, retracted: RowIndices, new: pa.RecordBatch, added: RowIndices
 ) -> pa.RecordBatch:
     """Output rows that retract these rows of ``old`` and add those of ``new``."""

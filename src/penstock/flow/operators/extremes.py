@@ -38,7 +38,7 @@ def extremes_of_added(old: Mapping[str, pa.Array], given: GroupValues, groups: i
         every = pa.concat_arrays([column, given.values])
         rows = np.concatenate([before, groups + np.flatnonzero(given.weights)])
         index = np.concatenate([np.arange(groups), given.index])
-        result[name] = _at(every, smallest(index, rows, _ascending(name, ordinals(every)), groups))
+        result[name] = _take_or_null(every, smallest(index, rows, _order_ascending(name, ordinals(every)), groups))
     return result
 
 
@@ -57,7 +57,7 @@ def extremes_of_changed(
     result = {}
     for name, column in old.items():
         every = pa.concat_arrays([column, given.values])
-        order = _ascending(name, ordinals(every))
+        order = _order_ascending(name, ordinals(every))
         stays = valid_mask(column)
         owners = given.index[removed]
         gone = owners[stays[owners] & (order[size + removed] == order[owners])]
@@ -65,19 +65,19 @@ def extremes_of_changed(
         lost[gone[(best[gone] < 0) | (order[best[gone]] > order[gone])]] = True
         stays[gone] = False
         rows = np.concatenate([np.flatnonzero(stays), size + added])
-        result[name] = _at(every, smallest(index, rows, order, size))
+        result[name] = _take_or_null(every, smallest(index, rows, order, size))
     if not lost.any():
         return result
-    left = _live(groups, lost, given, stored)
+    left = _list_live_values(groups, lost, given, stored)
     for name, column in result.items():
-        best = smallest(left.index, np.arange(len(left.index)), _ascending(name, ordinals(left.values)), size)
+        best = smallest(left.index, np.arange(len(left.index)), _order_ascending(name, ordinals(left.values)), size)
         every = pa.concat_arrays([column, left.values])
         places = np.where(lost, np.where(best < 0, -1, best + size), every_group)
-        result[name] = _at(every, places)
+        result[name] = _take_or_null(every, places)
     return result
 
 
-def _live(groups: Groups, lost: Flags, given: GroupValues, stored: MultisetState) -> GroupValues:
+def _list_live_values(groups: Groups, lost: Flags, given: GroupValues, stored: MultisetState) -> GroupValues:
     """All values that these groups have now."""
     subset, found, weights = stored.get(select_groups(groups, lost))
     changed = given.at(np.flatnonzero(lost[given.index]))
@@ -91,11 +91,11 @@ def _live(groups: Groups, lost: Flags, given: GroupValues, stored: MultisetState
     return GroupValues(index[firsts], values.take(pa.array(firsts)), total[positive])
 
 
-def _ascending(name: str, order: Ordinals) -> Ordinals:
+def _order_ascending(name: str, order: Ordinals) -> Ordinals:
     """Ordered so that the extreme is the smallest."""
     return ~order if name == "MAX" else order
 
 
-def _at(column: pa.Array, rows: RowIndices) -> pa.Array:
+def _take_or_null(column: pa.Array, rows: RowIndices) -> pa.Array:
     """The values at these rows; null where a row is -1."""
     return column.take(pa.array(rows, mask=rows < 0))

@@ -11,11 +11,11 @@ import pyarrow as pa
 from penstock.columns.equality import Flags, RowIndices
 from penstock.columns.hashing import Groups, take_rows
 from penstock.flow.operators.contract import Input, OneInputOperator, OperatorContext, TimeDomain, places_of
-from penstock.flow.operators.deduplicate import SEEN, DeduplicateOperator, leading, seen_table
-from penstock.flow.operators.deltas import Delta, concat_columns, select_groups, whole_rows
+from penstock.flow.operators.deduplicate import SEEN, DeduplicateOperator, find_leading, make_seen_table
+from penstock.flow.operators.deltas import Delta, concat_columns, make_whole_rows, select_groups
 from penstock.flow.operators.node_operators import NodeOperator
-from penstock.flow.operators.normalize import ROWS, rows_table
-from penstock.flow.operators.timers import TIMERS, parts_of, set_timers, timers_table, woken_groups
+from penstock.flow.operators.normalize import ROWS, make_rows_table
+from penstock.flow.operators.timers import TIMERS, find_woken_groups, make_timers_table, parts_of, set_timers
 from penstock.flow.state.store import StateStore, TableSpec
 from penstock.flow.time.watermarks import Clock, millis_of
 from penstock.plan.nodes import Deduplicate
@@ -66,9 +66,9 @@ class FirstRowOperator(OneInputOperator):
     def tables(self) -> tuple[TableSpec, ...]:
         (given,) = self.inputs
         return (
-            seen_table(given),
-            replace(rows_table(given), side=None),
-            timers_table(given),
+            make_seen_table(given),
+            replace(make_rows_table(given), side=None),
+            make_timers_table(given),
         )
 
     def process(self, inputs: Sequence[pa.RecordBatch], context: OperatorContext) -> None:
@@ -80,24 +80,24 @@ class FirstRowOperator(OneInputOperator):
         context.count_late(int(np.count_nonzero(~kept)))
         batch = batch if kept.all() else take_rows(batch, np.flatnonzero(kept))
         due = [each for each in state.times(TIMERS) if each <= clock.after]
-        groups = woken_groups(batch, given, state, due)
+        groups = find_woken_groups(batch, given, state, due)
         woken = np.zeros(len(groups), np.bool_)
         woken[groups.index[len(batch) :]] = True
-        context.emit(self._given(groups, batch.select(given.schema.names), woken, state, clock))
+        context.emit(self._take_due(groups, batch.select(given.schema.names), woken, state, clock))
         for each in due:
             state.drop(each)
 
-    def _given(
+    def _take_due(
         self, groups: Groups, rows: pa.RecordBatch, woken: Flags, state: StateStore, clock: Clock
     ) -> pa.RecordBatch:
-        """The first rows that the watermark has reached, of groups of ``rows`` and of those that were ``woken``."""
+        """The first rows that the watermark has reached, of the groups of ``rows`` and of the ``woken`` groups."""
         (given,) = self.inputs
         seen, waiting = state.keyed(SEEN), state.keyed(ROWS)
         unseen = ~seen.get(groups)[0]
         found, values = waiting.get(groups)
-        stored = whole_rows(given, groups.keys, values)
+        stored = make_whole_rows(given, groups.keys, values)
         order = rows.column(self.order), found, stored.column(self.order)
-        best = leading(groups.index[: len(rows)], *order, last=False)
+        best = find_leading(groups.index[: len(rows)], *order, last=False)
         newer = unseen & (best >= 0)
         every = concat_columns([stored.columns, rows.columns], given.schema, len(groups) + len(rows))
         first = take_rows(every, np.where(newer, len(groups) + best, np.arange(len(groups))))

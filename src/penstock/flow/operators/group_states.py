@@ -1,4 +1,4 @@
-"""The states of groups: how rows change them, and how states of one group are put together."""
+"""The states of groups: how rows change them, and how states of one group are merged."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MERGEABLE = frozenset({"COUNT", "SUM", "MIN", "MAX"})
 
 @dataclass(frozen=True)
 class GroupStates:
-    """What is kept of groups: the number of their rows, and ``accumulators``."""
+    """The state of groups: the number of their rows, and ``accumulators``."""
 
     accumulators: tuple[Accumulators, ...]
 
@@ -39,7 +39,7 @@ class GroupStates:
 
     @property
     def kept(self) -> KeptGroups:
-        """What is kept, without how."""
+        """What is kept of groups, without how it is stored."""
         every = self.accumulators
         return KeptGroups(
             columns=tuple(kept for each in every for kept in each.kept_columns),
@@ -49,10 +49,10 @@ class GroupStates:
 
     @property
     def mergeable(self) -> bool:
-        """Whether states of one group can be put together: all that is known of a group is in its row."""
+        """Whether states of one group can be merged: a group's whole state is in its row."""
         return all(not each.tables and each.needs <= _MERGEABLE for each in self.accumulators)
 
-    def updated(
+    def update(
         self,
         old: pa.RecordBatch,
         batch: pa.RecordBatch,
@@ -64,13 +64,13 @@ class GroupStates:
         rows = counts_of(old.column(ROWS)) + sums(groups.index, weights, len(groups))
         columns = {ROWS: pa.array(rows)}
         for each in self.accumulators:
-            columns |= each.updated(old, batch, weights, groups, tables)
+            columns |= each.update(old, batch, weights, groups, tables)
         return build_batch([columns[name] for name in self.schema.names], self.schema, len(groups))
 
     def from_batch(self, batch: pa.RecordBatch, weights: npt.NDArray[np.int64], groups: Groups) -> pa.RecordBatch:
         """The states of the groups of a batch alone, which are :attr:`mergeable`."""
         none = [pa.nulls(len(groups), each.type) for each in self.schema]
-        return self.updated(build_batch(none, self.schema, len(groups)), batch, weights, groups, _NoTables())
+        return self.update(build_batch(none, self.schema, len(groups)), batch, weights, groups, _NoTables())
 
 
 class _NoTables:
@@ -111,31 +111,31 @@ class Pane:
         return Groups(self.hashes, self.keys, each, each, each)
 
 
-def together(panes: Sequence[Pane], *, strict: bool = False) -> Pane:
+def merge_panes(panes: Sequence[Pane], *, strict: bool = False) -> Pane:
     """One pane with each group of these panes once, in the order of :class:`Groups`. The states are mergeable. Raises
     RecordError for a sum that leaves 64 bits, if they are ``strict``."""
     hashes = np.concatenate([each.hashes for each in panes])
     groups = Groups.by_key(hashes, pa.concat_batches([each.keys for each in panes]))
     states = pa.concat_batches([each.states for each in panes])
-    columns = [_merged(name, states.column(name), groups, strict=strict) for name in states.schema.names]
+    columns = [_merge_column(name, states.column(name), groups, strict=strict) for name in states.schema.names]
     return Pane(groups.hashes, groups.keys, build_batch(columns, states.schema, len(groups)))
 
 
-def merged_into(
+def merge_into(
     table: KeyedState, given: Pane, *, strict: bool = False
 ) -> tuple[Groups, Flags, pa.RecordBatch, pa.RecordBatch]:
     """The groups of a pane; whether each is in the table, with its state there, null where it is not; and its state
-    after that of the pane was added."""
-    given = together([given], strict=strict)
+    after the pane's state was added."""
+    given = merge_panes([given], strict=strict)
     groups = given.groups
     found, old = table.get(groups)
     if not found.any():
         return groups, found, old, given.states
-    return groups, found, old, together([Pane(groups.hashes, groups.keys, old), given], strict=strict).states
+    return groups, found, old, merge_panes([Pane(groups.hashes, groups.keys, old), given], strict=strict).states
 
 
-def _merged(name: str, column: pa.Array, groups: Groups, *, strict: bool) -> pa.Array:
-    """The states of a column of groups, from those of their rows."""
+def _merge_column(name: str, column: pa.Array, groups: Groups, *, strict: bool) -> pa.Array:
+    """The states of groups in a column, from the states of their rows."""
     function, _, _ = name.partition(" ")
     if function in ("MIN", "MAX"):
         order = ordinals(column)
@@ -143,7 +143,7 @@ def _merged(name: str, column: pa.Array, groups: Groups, *, strict: bool) -> pa.
         chosen = smallest(groups.index, rows, ~order if function == "MAX" else order, len(groups))
         return column.take(pa.array(chosen, mask=chosen < 0))
     if pa.types.is_decimal(column.type):
-        return _decimals(column, groups)
+        return _sum_decimals(column, groups)
     given: Any = fixed_values(column)
     values: Any = np.where(valid_mask(column), given, 0)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -153,7 +153,7 @@ def _merged(name: str, column: pa.Array, groups: Groups, *, strict: bool) -> pa.
     return total
 
 
-def _decimals(column: pa.Array, groups: Groups) -> pa.Array:
+def _sum_decimals(column: pa.Array, groups: Groups) -> pa.Array:
     """Sums of wide decimals: the first rows of all groups, then the second ones, and so on."""
     limbs = to_limbs(column)
     total = np.zeros((len(limbs), len(groups)), np.int64)

@@ -48,7 +48,7 @@ class Side:
 
     @property
     def key(self) -> pa.Schema:
-        """The columns of keys in groups and in the state: both sides' are the same."""
+        """The columns of keys in groups and in the state, which are the same for both sides."""
         return pa.schema([pa.field(f"key{at}", field.type) for at, field in enumerate(self.input.key_schema)])
 
     @property
@@ -69,7 +69,7 @@ class Side:
         columns = [rows.column(each) for each in self.input.keys]
         return build_batch(columns, self.key, len(rows))
 
-    def joined(self, keys: pa.RecordBatch, values: pa.RecordBatch) -> pa.RecordBatch:
+    def make_rows(self, keys: pa.RecordBatch, values: pa.RecordBatch) -> pa.RecordBatch:
         """Whole rows from their keys and their other columns."""
         by_name = dict(zip(self.input.keys, keys.columns, strict=True)) | dict(
             zip(values.schema.names, values.columns, strict=True)
@@ -184,32 +184,32 @@ class JoinOperator(Operator):
         index = groups.index[: len(left.delta)], groups.index[len(left.delta) :]
         by_left, by_right = (np.bincount(each, minlength=len(groups)) > 0 for each in index)
         grows = left.grows and right.grows
-        lefts = _side_rows(left, index[0], groups, by_left, by_right, grows, state)
-        rights = _side_rows(right, index[1], groups, by_right, by_left, grows, state)
-        parts = [_pairs(lefts, rights, len(groups))]
+        lefts = _read_side(left, index[0], groups, by_left, by_right, grows, state)
+        rights = _read_side(right, index[1], groups, by_right, by_left, grows, state)
+        parts = [_find_pairs(lefts, rights, len(groups))]
         if self.left.kept:
-            places, weights = self._padded(left, lefts, rights, groups, by_right & ~by_left, state)
+            places, weights = self._pad_unmatched(left, lefts, rights, groups, by_right & ~by_left, state)
             parts.append((places, np.full(len(places), -1), weights))
         if self.right.kept:
-            places, weights = self._padded(right, rights, lefts, groups, by_left & ~by_right, state)
+            places, weights = self._pad_unmatched(right, rights, lefts, groups, by_left & ~by_right, state)
             parts.append((np.full(len(places), -1), places, weights))
         for each in (left, right):
             if not each.side.counted:
                 each.store(state)
         places, others, weights = (np.concatenate(each) for each in zip(*parts, strict=True))
         order = np.argsort(weights > 0, kind="stable")
-        context.emit(self._output(lefts, rights, len(groups), places[order], others[order], weights[order]))
+        context.emit(self._make_output(lefts, rights, len(groups), places[order], others[order], weights[order]))
 
-    def _padded(
+    def _pad_unmatched(
         self, given: SideChanges, rows: SideRows, others: SideRows, groups: Groups, unread: Flags, state: StateStore
     ) -> tuple[RowIndices, Weights]:
         """The places and the changed weights of rows without a match. Updates the state that tells them."""
         if given.side.counted:
-            return _own_matches(given.side, rows, others, groups, state)
+            return _find_unmatched_by_row(given.side, rows, others, groups, state)
         other = self.right if given.side is self.left else self.left
-        return _unmatched(rows, *_counts(other, others, groups, unread, state))
+        return _find_unmatched(rows, *_update_counts(other, others, groups, unread, state))
 
-    def _output(
+    def _make_output(
         self, left: SideRows, right: SideRows, groups: int, lefts: RowIndices, rights: RowIndices, weights: Weights
     ) -> pa.RecordBatch:
         """Pairs of rows at these places, -1 for a row of nulls."""
@@ -218,15 +218,17 @@ class JoinOperator(Operator):
             indices = pa.array(places, mask=places < 0)
             columns += [column.take(indices) for column in side.batch.columns]
         rows, hashes = build_batch(columns, self.schema, len(weights)), np.zeros(len(weights), np.uint64)
-        change = Delta(rows, weights, hashes, _arrivals(left, right, groups, lefts, rights))
+        change = Delta(rows, weights, hashes, _find_arrivals(left, right, groups, lefts, rights))
         if not self.left.input.keys:  # a row of nulls may match one that had no match
             change = change.cancel_out()
         elif self.left.kept and self.right.kept:
-            change = _with_nulls_once(change)
+            change = _merge_null_rows(change)
         return change.output()
 
 
-def _arrivals(left: SideRows, right: SideRows, groups: int, lefts: RowIndices, rights: RowIndices) -> RowIndices | None:
+def _find_arrivals(
+    left: SideRows, right: SideRows, groups: int, lefts: RowIndices, rights: RowIndices
+) -> RowIndices | None:
     """The places of what caused pairs of rows: the later of both; of a stored row that lost its match or got one, the
     last place of its key. None where the order of arrival is not passed on."""
     if left.arrivals is None or right.arrivals is None:
@@ -246,8 +248,8 @@ def _arrivals(left: SideRows, right: SideRows, groups: int, lefts: RowIndices, r
     return found
 
 
-def _with_nulls_once(change: Delta) -> Delta:
-    """The same change with one row of nulls alone: those of both sides of a FULL JOIN are equal."""
+def _merge_null_rows(change: Delta) -> Delta:
+    """The same change with a single row of nulls: the rows of nulls of both sides of a FULL JOIN are equal."""
     nulls = np.ones(len(change), np.bool_)
     for column in change.rows.columns:
         valid = is_valid(column)
@@ -273,7 +275,7 @@ def find_complete(keys: pa.RecordBatch) -> Flags:
     return result
 
 
-def _side_rows(
+def _read_side(
     given: SideChanges, index: RowIndices, groups: Groups, touched: Flags, read: Flags, grows: bool, state: StateStore
 ) -> SideRows:
     """The rows that matter: changes, of the keys ``index``, and stored rows of the keys ``read``. ``touched`` are the
@@ -283,7 +285,7 @@ def _side_rows(
         read = read | touched
     found, values, stored = state.multiset(side.rows.name).get(select_groups(groups, read))
     owners = np.flatnonzero(read)[found]
-    rows = pa.concat_batches([side.joined(take_rows(groups.keys, owners), values), delta.rows, lone.rows])
+    rows = pa.concat_batches([side.make_rows(take_rows(groups.keys, owners), values), delta.rows, lone.rows])
     places = np.arange(len(owners) + len(delta))
     of_key = np.concatenate([owners, index])
     weights = np.concatenate([stored, np.zeros(len(delta), np.int64)])
@@ -293,7 +295,7 @@ def _side_rows(
         matches[: len(owners)] = counts_of(values.column(MATCHES))
     both = (touched & read)[of_key]
     if both.any() and not grows:
-        places, (weights, changes, matches) = _merged(
+        places, (weights, changes, matches) = _merge_rows(
             side, rows, groups.hashes[of_key], (weights, changes, matches), both
         )
         of_key = of_key[places]
@@ -312,7 +314,7 @@ def _side_rows(
     )
 
 
-def _merged(
+def _merge_rows(
     side: Side, rows: pa.RecordBatch, hashes: Hashes, numbers: Sequence[Weights], both: Flags
 ) -> tuple[RowIndices, list[Weights]]:
     """The places of different rows, in their order, each where it came last, with the sums of each of their
@@ -330,7 +332,9 @@ def _merged(
     return places[order], [each[order] for each in summed]
 
 
-def _counts(side: Side, rows: SideRows, groups: Groups, unread: Flags, state: StateStore) -> tuple[Weights, Weights]:
+def _update_counts(
+    side: Side, rows: SideRows, groups: Groups, unread: Flags, state: StateStore
+) -> tuple[Weights, Weights]:
     """How many rows of the side each key had before, and has after the batch, which is stored. ``unread`` are the keys
     with changes whose stored rows are not among ``rows``."""
     table = state.keyed(side.counts.name)
@@ -345,19 +349,20 @@ def _counts(side: Side, rows: SideRows, groups: Groups, unread: Flags, state: St
     return before, after
 
 
-def _unmatched(rows: SideRows, before: Weights, after: Weights) -> tuple[RowIndices, Weights]:
-    """The places and the changed weights of rows without a match on the other side, which has so many rows by key."""
+def _find_unmatched(rows: SideRows, before: Weights, after: Weights) -> tuple[RowIndices, Weights]:
+    """The places and the changed weights of rows without a match on the other side, which has ``before`` and ``after``
+    rows by key."""
     once = np.where(np.append(before, 0)[rows.groups] <= 0, rows.weights, 0)
     now = np.where(np.append(after, 0)[rows.groups] <= 0, rows.weights + rows.changes, 0)
     kept = np.flatnonzero(now - once)
     return rows.places[kept], (now - once)[kept]
 
 
-def _own_matches(
+def _find_unmatched_by_row(
     side: Side, rows: SideRows, others: SideRows, groups: Groups, state: StateStore
 ) -> tuple[RowIndices, Weights]:
-    """As :func:`_unmatched`, by the number of matches of each row, which is stored with it: an added row starts with
-    the number of the other side's stored rows, and each of them that is added or removed changes it."""
+    """As :func:`_find_unmatched`, by the number of matches of each row, which is stored with it: an added row starts
+    with the number of the other side's stored rows, and each of them that is added or removed changes it."""
     known = others.groups >= 0
     there, change = (
         np.append(sums(others.groups[known], each[known], len(groups)), 0)[rows.groups]
@@ -390,22 +395,22 @@ def _store_matches(
     state.multiset(side.rows.name).add(groups.hashes[owners], keys, values, weights)
 
 
-def _pairs(left: SideRows, right: SideRows, groups: int) -> tuple[RowIndices, RowIndices, Weights]:
+def _find_pairs(left: SideRows, right: SideRows, groups: int) -> tuple[RowIndices, RowIndices, Weights]:
     """The places of the rows of pairs of equal keys, with the changes of the weights of the pairs."""
     changed, unchanged = np.flatnonzero(left.changes), np.flatnonzero(left.changes == 0)
     every, others = np.arange(len(right.changes)), np.flatnonzero(right.changes)
-    first = pair_places(left.groups, changed, right.groups, every, groups)
-    second = pair_places(left.groups, unchanged, right.groups, others, groups)
+    first = find_pair_places(left.groups, changed, right.groups, every, groups)
+    second = find_pair_places(left.groups, unchanged, right.groups, others, groups)
     lefts, rights = (np.concatenate(each) for each in zip(first, second, strict=True))
     made = left.changes[lefts] * right.weights[rights] + left.after[lefts] * right.changes[rights]
     kept = np.flatnonzero(made)
     return left.places[lefts[kept]], right.places[rights[kept]], made[kept]
 
 
-def pair_places(
+def find_pair_places(
     left: RowIndices, lefts: RowIndices, right: RowIndices, rights: RowIndices, groups: int
 ) -> tuple[RowIndices, RowIndices]:
-    """All pairs of ``lefts`` and ``rights`` of the same group; those of the group -1 have none."""
+    """All pairs of ``lefts`` and ``rights`` of the same group; rows of the group -1 have none."""
     lefts, rights = lefts[left[lefts] >= 0], rights[right[rights] >= 0]
     rights = rights[np.argsort(right[rights], kind="stable")]
     sizes = np.bincount(right[rights], minlength=groups)

@@ -22,7 +22,7 @@ from penstock.flow.time.zones import Millis
 class LocalAggregate:
     """Groups rows that are only added, and gives the groups with their states, which are mergeable, as rows.
 
-    With ``slices`` a group is that of a slice of event time, and rows without a time are left out.
+    With ``slices`` there is a group for each slice of event time, and rows without a time are left out.
     """
 
     given: Input
@@ -36,32 +36,32 @@ class LocalAggregate:
         states = [each.with_name(f"{STATE}{each.name}") for each in self.states.schema]
         return Input(pa.schema([*self.given.key_schema, *slices, *states]), self.given.keys, combiner=self)
 
-    def combined(self, rows: pa.RecordBatch) -> pa.RecordBatch | None:
+    def combine(self, rows: pa.RecordBatch) -> pa.RecordBatch | None:
         """The groups of rows of the input; None if they would hardly be fewer."""
         if not repeats_often(hashes_of(rows)) or self._lacks_times(rows):
             return None
-        prepared, hashes = self._prepared(rows)
-        return self._grouped(prepared, hashes) if self.slices is None or repeats_often(hashes) else None
+        prepared, hashes = self._prepare_rows(rows)
+        return self._group_rows(prepared, hashes) if self.slices is None or repeats_often(hashes) else None
 
-    def joined(self, groups: pa.RecordBatch, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Groups as :meth:`combined` gives them, and those of other rows of the input."""
-        return pa.concat_batches([groups, self._grouped(*self._prepared(rows))]) if rows.num_rows else groups
+    def join_rows(self, groups: pa.RecordBatch, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Groups as :meth:`combine` gives them, and those of other rows of the input."""
+        return pa.concat_batches([groups, self._group_rows(*self._prepare_rows(rows))]) if rows.num_rows else groups
 
     def pane(self, groups: pa.RecordBatch) -> Pane:
-        """The groups of :meth:`joined`, of which some may be there several times."""
+        """The groups of :meth:`join_rows`, of which some may be there several times."""
         schema = self.states.schema
         states = [groups.column(f"{STATE}{each.name}") for each in schema]
         return Pane(hashes_of(groups), groups.select(self.given.keys), build_batch(states, schema, len(groups)))
 
     def ends(self, groups: pa.RecordBatch) -> Millis:
-        """The ends of the slices of the groups of :meth:`joined`."""
+        """The ends of the slices of the groups of :meth:`join_rows`."""
         return np.asarray(groups.column(SLICE).to_numpy(), np.int64)
 
     def _lacks_times(self, rows: pa.RecordBatch) -> bool:
         """Whether some rows have no time: the operator counts them."""
         return self.slices is not None and rows.column(time_column(self.slices.windowing)).null_count > 0
 
-    def _prepared(self, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, Hashes]:
+    def _prepare_rows(self, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, Hashes]:
         """Rows with the ends of their slices, and the hashes of their groups."""
         if self.slices is None:
             return rows, hashes_of(rows)
@@ -71,7 +71,7 @@ class LocalAggregate:
         column = pa.array(ends)
         return rows.append_column(SLICE, column), finer_hashes(hashes_of(rows), [column])
 
-    def _grouped(self, rows: pa.RecordBatch, hashes: Hashes) -> pa.RecordBatch:
+    def _group_rows(self, rows: pa.RecordBatch, hashes: Hashes) -> pa.RecordBatch:
         names = [*self.given.keys, *([SLICE] if self.slices else [])]
         groups = Groups.by_key(hashes, rows.select(names))
         states = self.states.from_batch(rows, weights_of(rows), groups)

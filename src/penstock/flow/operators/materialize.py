@@ -13,9 +13,9 @@ from penstock.columns.equality import RowIndices
 from penstock.columns.hashing import Groups, take_rows
 from penstock.columns.sums import sums
 from penstock.flow.operators.contract import Input, OneInputOperator, OperatorContext
-from penstock.flow.operators.deltas import Delta, finer_hashes, replacements, whole_rows
+from penstock.flow.operators.deltas import Delta, finer_hashes, make_replacements, make_whole_rows
 from penstock.flow.operators.node_operators import NodeOperator
-from penstock.flow.operators.rank import every
+from penstock.flow.operators.rank import select_all_groups
 from penstock.flow.rows.envelope import ARRIVAL
 from penstock.flow.state.store import TableSpec
 from penstock.plan.nodes import Materialize
@@ -56,13 +56,13 @@ class MaterializeOperator(OneInputOperator):
         delta = Delta.from_batch(inputs[0], given)
         groups = Groups.by_key(delta.hashes, delta.rows.select(given.keys))
         table = context.state.multiset(_ROWS)
-        index, values, weights = table.get(every(groups))
+        index, values, weights = table.get(select_all_groups(groups))
         stored = len(index)
         arrived = np.asarray(values.column(ARRIVAL).to_numpy(), np.int64)
         newest = np.full(len(groups), -1, np.int64)
         np.maximum.at(newest, index, arrived)
         arrival = np.concatenate([arrived, newest[groups.index] + 1 + np.arange(len(delta))])
-        rows = pa.concat_batches([whole_rows(given, take_rows(groups.keys, index), values), delta.rows])
+        rows = pa.concat_batches([make_whole_rows(given, take_rows(groups.keys, index), values), delta.rows])
         of = np.concatenate([index, groups.index])
         hashes = groups.hashes[of]
         compared = rows.select([each for each in rows.schema.names if each not in self.decided])
@@ -73,10 +73,10 @@ class MaterializeOperator(OneInputOperator):
         entries = np.concatenate([np.arange(stored), stored + added])
         counts = np.concatenate([weights, delta.weights[added]])
         removals = sums(same.index[stored:], np.maximum(-delta.weights, 0), len(same))
-        kept = counts - _removed(same.index[entries], arrival[entries], counts, removals)
-        before = _last_of(of[:stored], arrived, np.arange(stored), len(groups))
+        kept = counts - _count_removed(same.index[entries], arrival[entries], counts, removals)
+        before = _find_last(of[:stored], arrived, np.arange(stored), len(groups))
         alive = kept > 0
-        after = _last_of(of[entries[alive]], arrival[entries[alive]], entries[alive], len(groups))
+        after = _find_last(of[entries[alive]], arrival[entries[alive]], entries[alive], len(groups))
 
         changes = kept - np.concatenate([weights, np.zeros(len(added), np.int64)])
         moved = entries[changes != 0]
@@ -89,11 +89,11 @@ class MaterializeOperator(OneInputOperator):
         )
         differs = np.append(same.index, -1)[before] != np.append(same.index, -1)[after]
         gone, came = before[differs & (before >= 0)], after[differs & (after >= 0)]
-        context.emit(replacements(self.schema, rows, gone, rows, came))
+        context.emit(make_replacements(self.schema, rows, gone, rows, came))
 
 
-def _removed(classes: RowIndices, arrived: RowIndices, weights: RowIndices, removals: RowIndices) -> RowIndices:
-    """How many of each row are removed, if this many of each class of equal rows are, the first ones first."""
+def _count_removed(classes: RowIndices, arrived: RowIndices, weights: RowIndices, removals: RowIndices) -> RowIndices:
+    """How many of each row are removed, if ``removals`` of each class of equal rows are, the first rows first."""
     order = np.lexsort((arrived, classes))
     sorted_classes, counts = classes[order], weights[order]
     ends = np.cumsum(counts)
@@ -104,7 +104,7 @@ def _removed(classes: RowIndices, arrived: RowIndices, weights: RowIndices, remo
     return result
 
 
-def _last_of(groups: RowIndices, arrival: RowIndices, places: RowIndices, count: int) -> RowIndices:
+def _find_last(groups: RowIndices, arrival: RowIndices, places: RowIndices, count: int) -> RowIndices:
     """The place of the row of each group that came last; -1 without one."""
     result = np.full(count, -1, np.int64)
     order = np.argsort(arrival, kind="stable")

@@ -1,4 +1,4 @@
-"""An operator that runs inside another one, on state of its own."""
+"""An operator that runs inside another one, on its own state."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def run_nested(operator: Operator, inputs: Sequence[pa.RecordBatch], state: Tabl
     it emits into side outputs is left out."""
     context = OperatorContext(cast("StateStore", state), Clock(NEVER, NEVER), operator.side_outputs)
     operator.process(inputs, context)
-    rows = context.emitted()
+    rows = context.list_emitted()
     if not rows:
-        return Delta.nothing(operator.schema)
+        return Delta.make_empty(operator.schema)
     return rows[0] if len(rows) == 1 else pa.concat_batches(rows)

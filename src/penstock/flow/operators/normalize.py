@@ -11,7 +11,7 @@ import pyarrow as pa
 from penstock.columns.equality import Flags, RowIndices, fixed_values, same_rows
 from penstock.columns.hashing import Groups, take_rows
 from penstock.flow.operators.contract import Input, OneInputOperator, OperatorContext
-from penstock.flow.operators.deltas import last_rows, replacements, select_groups, whole_rows
+from penstock.flow.operators.deltas import last_rows, make_replacements, make_whole_rows, select_groups
 from penstock.flow.operators.node_operators import NodeOperator
 from penstock.flow.rows.envelope import ARRIVED, WEIGHT, arrivals_of, hashes_of
 from penstock.flow.state.store import KeyedState, TableSpec
@@ -53,7 +53,7 @@ class NormalizeOperator(OneInputOperator):
 
     @property
     def tables(self) -> tuple[TableSpec, ...]:
-        return (rows_table(self.inputs[0]),)
+        return (make_rows_table(self.inputs[0]),)
 
     def with_every_change(self) -> NormalizeOperator:
         return replace(self, every_change=True)
@@ -68,18 +68,18 @@ class NormalizeOperator(OneInputOperator):
         rows = batch.select(given.schema.names)
         table = context.state.keyed(ROWS)
         stored = table.get(groups)
-        net = replaced(table, given, groups, stored, take_rows(rows, last), present[last])
+        net = replace_rows(table, given, groups, stored, take_rows(rows, last), present[last])
         if self.every_change:
-            net = every_change(given, groups, stored, rows, present, arrivals_of(batch))
+            net = make_every_change(given, groups, stored, rows, present, arrivals_of(batch))
         context.emit(net)
 
 
-def rows_table(given: Input) -> TableSpec:
+def make_rows_table(given: Input) -> TableSpec:
     """The table of the one row of each key."""
     return TableSpec(ROWS, given.key_schema, given.value_schema, "keyed")
 
 
-def replaced(
+def replace_rows(
     table: KeyedState,
     given: Input,
     groups: Groups,
@@ -98,11 +98,13 @@ def replaced(
     written = changed | (present & table.spec.timed)  # a value that comes again stays
     which = np.flatnonzero(written)
     table.put(select_groups(groups, written), take_rows(new, which), present[which])
-    old = whole_rows(given, groups.keys, values)
-    return replacements(given.schema, old, np.flatnonzero(found & changed), rows, np.flatnonzero(present & changed))
+    old = make_whole_rows(given, groups.keys, values)
+    return make_replacements(
+        given.schema, old, np.flatnonzero(found & changed), rows, np.flatnonzero(present & changed)
+    )
 
 
-def every_change(
+def make_every_change(
     given: Input,
     groups: Groups,
     stored: tuple[Flags, pa.RecordBatch],
@@ -111,10 +113,10 @@ def every_change(
     places: RowIndices,
 ) -> pa.RecordBatch:
     """The changes when ``rows`` come one after the other: each replaces the row of its key, or removes it where
-    ``present`` is false. The ``places`` are those of their arrival."""
+    ``present`` is false. ``places`` are their places in the order of arrival."""
     found, values = stored
     count = len(groups)
-    states = pa.concat_batches([whole_rows(given, groups.keys, values), rows])
+    states = pa.concat_batches([make_whole_rows(given, groups.keys, values), rows])
     there = np.concatenate([found, present])
     new = count + groups.order
     old = np.empty(len(new), np.int64)

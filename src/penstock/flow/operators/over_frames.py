@@ -36,7 +36,7 @@ class Partitions:
 
     @classmethod
     def from_rows(cls, index: RowIndices, order: Sequence[npt.NDArray[np.generic]]) -> Partitions:
-        """The partitions of rows, ``index`` being that of each, which are sorted by it and then by ``order``."""
+        """The partitions of rows, which are sorted by their partition ``index`` and then by ``order``."""
         new = np.ones(len(index), np.bool_)
         new[1:] = index[1:] != index[:-1]
         differs = new.copy()
@@ -88,25 +88,25 @@ class Frames:
 
 
 def frames_of(frame: Frame, partitions: Partitions, values: OrderValues | None) -> Frames:
-    """The frames of sorted rows. ``values`` are those of the only column of the order, which a frame needs that goes by
-    them."""
+    """The frames of sorted rows. ``values`` are the values of the only column of the order, which frames by value
+    need."""
     first, last = partitions.starts, partitions.ends
     if frame.rows:
         rows = np.arange(len(partitions))
         starts = first if frame.start is None else np.clip(rows + rows_within(frame.start, len(rows)), first, last)
         ends = last if frame.end is None else np.clip(rows + rows_within(frame.end, len(rows)) + 1, first, last)
         return Frames(starts, np.maximum(starts, ends))
-    starts = _bound(frame.start, partitions, values, end=False)
-    ends = _bound(frame.end, partitions, values, end=True)
+    starts = _find_bound(frame.start, partitions, values, end=False)
+    ends = _find_bound(frame.end, partitions, values, end=True)
     return Frames(starts, np.maximum(starts, ends))
 
 
 def rows_within(offset: int | Decimal, count: int) -> int:
-    """A number of rows to go on or back, no more than there are."""
+    """A number of rows to go forward or back, at most as many as there are."""
     return max(-count, min(int(offset), count))
 
 
-def _bound(
+def _find_bound(
     offset: int | Decimal | None, partitions: Partitions, values: OrderValues | None, *, end: bool
 ) -> RowIndices:
     if offset is None:
@@ -152,7 +152,7 @@ class OrderValues:
     def search(self, partitions: Partitions, offset: int | Decimal, *, end: bool) -> RowIndices:
         """For each row, where the values of its partition begin that are at least its own and ``offset``; with ``end``
         where those end that are at most that. NaN is further than any offset from other values."""
-        values, bounds, beyond = self._bounds(Fraction(offset), end=end)
+        values, bounds, beyond = self._find_bounds(Fraction(offset), end=end)
         known = np.unique(values[self.valid])
         ranks = np.where(self.valid, np.searchsorted(known, values), len(known) if self.nulls_last else -1) + 1
         wanted = np.searchsorted(known, bounds, side="right" if end else "left")
@@ -160,7 +160,7 @@ class OrderValues:
         width = len(known) + 2
         return np.searchsorted(partitions.index * width + ranks, partitions.index * width + wanted)
 
-    def _bounds(self, offset: Fraction, *, end: bool) -> tuple[Ordinals, Ordinals, npt.NDArray[np.int64]]:
+    def _find_bounds(self, offset: Fraction, *, end: bool) -> tuple[Ordinals, Ordinals, npt.NDArray[np.int64]]:
         """The values and their bounds as numbers that grow in the order of rows; and which bounds are larger (1) or
         smaller (-1) than all numbers."""
         inside = np.zeros(len(self.column), np.int64)
@@ -168,13 +168,13 @@ class OrderValues:
             wide = np.asarray(fixed_values(self.column), np.float64)
             with np.errstate(over="ignore"):
                 moved = wide + float(-offset if self.descending else offset)
-            return self._directed(ordinals(pa.array(wide))), self._directed(ordinals(pa.array(moved))), inside
+            return self._direct(ordinals(pa.array(wide))), self._direct(ordinals(pa.array(moved))), inside
         # Of whole numbers, the bound is the next one inside of the frame.
         distance = math.floor(offset * self.scale) if end else math.ceil(offset * self.scale)
         if pa.types.is_decimal(self.column.type):
-            both = self._directed(ordinals(self._decimals(-distance if self.descending else distance)))
+            both = self._direct(ordinals(self._shift_decimals(-distance if self.descending else distance)))
             return both[: len(inside)], both[len(inside) :], inside
-        values = self._directed(ordinals(self.column))
+        values = self._direct(ordinals(self.column))
         bounds = (values.view(np.uint64) + np.uint64(distance % 2**64)).view(np.int64)
         room = (_GREATEST - distance) if distance > 0 else (_LEAST - distance)
         room = min(max(room, _LEAST), _GREATEST)
@@ -182,7 +182,7 @@ class OrderValues:
             return values, bounds, inside + ((values > room) | (distance >= 2**64))
         return values, bounds, inside - ((values < room) | (distance <= -(2**64)))
 
-    def _decimals(self, distance: int) -> pa.Array:
+    def _shift_decimals(self, distance: int) -> pa.Array:
         """The values of a column of decimals, and then those so far from them."""
         kind, far = self.column.type, 2 * 10**38
         wide = self.column.cast(pa.decimal256(40, kind.scale))
@@ -190,5 +190,5 @@ class OrderValues:
         moved = pc.add(wide, pa.scalar(step, wide.type))
         return pa.concat_arrays([wide.cast(moved.type), moved])
 
-    def _directed(self, numbers: Ordinals) -> Ordinals:
+    def _direct(self, numbers: Ordinals) -> Ordinals:
         return ~numbers if self.descending else numbers

@@ -15,7 +15,7 @@ from penstock.flow.operators.accumulators import Accumulators
 from penstock.flow.operators.aggregate import GroupAggregateOperator
 from penstock.flow.operators.contract import Input
 from penstock.flow.operators.over_frames import OrderValues, Partitions, frames_of
-from penstock.flow.operators.over_numbers import OverNumbers, carried_columns, split_calls
+from penstock.flow.operators.over_numbers import OverNumbers, arrange_columns, split_calls
 from penstock.flow.operators.over_values import Carried, FramedRows, FrameStates, Line
 from penstock.plan.nodes import Frame, GroupAggregate, OverAggregate, SortColumn
 from penstock.types import Field, RowType, arrow_schema
@@ -55,7 +55,7 @@ class OverFunctions:
         """The columns of the state of a group, if frames have all rows before a row."""
         return pa.schema([*self.aggregates.states.schema, *self.numbers.fields])
 
-    def framed(
+    def frame_rows(
         self,
         rows: pa.RecordBatch,
         partitions: Partitions,
@@ -66,31 +66,31 @@ class OverFunctions:
         line: Line | None = None,
         by_row: bool = False,
     ) -> FramedRows:
-        """Sorted rows with their frames, of which some are ``wanted`` (None: all). ``values`` are those of a frame that
-        goes by them; ``by_row``: no two rows are equal in the order."""
+        """Sorted rows with their frames, of which some are ``wanted`` (None: all). ``values`` are the values that a
+        frame by value needs; ``by_row``: no two rows are equal in the order."""
         frame = replace(self.frame, rows=True) if by_row else self.frame
         wanted = np.arange(len(rows)) if wanted is None else wanted
         keys = rows.select(self.given.keys)
         return FramedRows(rows, keys, partitions, frames_of(frame, partitions, values), wanted, carried, line)
 
-    def states(self, framed: FramedRows) -> FrameStates:
+    def compute_states(self, framed: FramedRows) -> FrameStates:
         """The states of the frames of the rows that are wanted."""
-        return framed.states(self.aggregates.states)
+        return framed.compute_states(self.aggregates.states)
 
-    def results(self, framed: FramedRows, states: FrameStates, order: RowIndices) -> Iterator[pa.RecordBatch]:
+    def compute_results(self, framed: FramedRows, states: FrameStates, order: RowIndices) -> Iterator[pa.RecordBatch]:
         """The rows that are wanted with their results, in this ``order``, in batches of limited size."""
-        numbers = self.numbers.columns(framed)
+        numbers = self.numbers.compute_columns(framed)
         for part in states.parts(order):
             which = framed.wanted[part]
             rows = take_rows(framed.rows.select(self.given.schema.names), which)
-            found = self.aggregates.results(take_rows(framed.keys, which), states.at(part))
+            found = self.aggregates.compute_results(take_rows(framed.keys, which), states.at(part))
             columns = dict(zip(found.schema.names, found.columns, strict=True))
             columns |= dict(zip(rows.schema.names, rows.columns, strict=True))
             columns |= {name: each.take(pa.array(which)) for name, each in numbers.items()}
             yield build_batch([columns[each.name].cast(each.type) for each in self.schema], self.schema, len(which))
 
-    def kept(self, framed: FramedRows, states: FrameStates) -> pa.RecordBatch:
+    def make_state(self, framed: FramedRows, states: FrameStates) -> pa.RecordBatch:
         """The state of each partition after its rows, all of which are wanted."""
         last = states.at(framed.partitions.lasts)
-        columns = dict(zip(last.schema.names, last.columns, strict=True)) | self.numbers.kept(framed)
-        return build_batch(carried_columns(columns, self.state_schema), self.state_schema, len(last))
+        columns = dict(zip(last.schema.names, last.columns, strict=True)) | self.numbers.make_state(framed)
+        return build_batch(arrange_columns(columns, self.state_schema), self.state_schema, len(last))

@@ -1,4 +1,4 @@
-"""Functions that only OVER has: numbers and shares of rows in their partition, and values of rows before and behind."""
+"""Functions that only OVER has: numbers and shares of rows in their partition, and values of rows before and after."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from penstock.flow.operators.accumulators import counts_of
 from penstock.flow.operators.group_states import ROWS
 from penstock.flow.operators.over_values import FramedRows
 from penstock.plan.nodes import OverCall
-from penstock.types.arrow import arrow_type, quoted_name
+from penstock.types.arrow import arrow_type, quote_name
 
-#: All of them.
+#: The functions that only OVER has.
 FUNCTIONS = frozenset(
     ("ROW_NUMBER", "RANK", "DENSE_RANK", "PERCENT_RANK", "CUME_DIST", "NTILE", "LAG", "LEAD"),
 )
@@ -37,42 +37,42 @@ class OverNumbers:
     def kept_calls(self) -> dict[str, OverCall]:
         """The calls for which more is kept of a group than the number of its rows, its last dense rank or its last
         values, by the name of the column."""
-        return {kept_name(each): each for each in self.calls if each.function in ("DENSE_RANK", "LAG")}
+        return {make_kept_name(each): each for each in self.calls if each.function in ("DENSE_RANK", "LAG")}
 
     @property
     def fields(self) -> tuple[pa.Field, ...]:
         """The columns of what is kept."""
-        return tuple(pa.field(name, self._kept_type(each)) for name, each in self.kept_calls.items())
+        return tuple(pa.field(name, self._find_kept_type(each)) for name, each in self.kept_calls.items())
 
-    def columns(self, given: FramedRows) -> dict[str, pa.Array]:
+    def compute_columns(self, given: FramedRows) -> dict[str, pa.Array]:
         """The results, by the names of the calls."""
-        return {each.name: self._result(each, given).cast(arrow_type(each.type)) for each in self.calls}
+        return {each.name: self._compute_result(each, given).cast(arrow_type(each.type)) for each in self.calls}
 
-    def kept(self, given: FramedRows) -> dict[str, pa.Array]:
+    def make_state(self, given: FramedRows) -> dict[str, pa.Array]:
         """The columns of :attr:`fields` after these rows."""
         found: dict[str, pa.Array] = {}
         lasts, firsts = given.partitions.lasts, given.partitions.firsts
         for name, each in self.kept_calls.items():
             if each.argument is None:
-                found[name] = pa.array(self._dense(given)[lasts])
+                found[name] = pa.array(self._rank_densely(given)[lasts])
                 continue
             old = None if given.carried is None else given.carried.states.column(name)
-            found[name] = _last_values(old, given.rows.column(each.argument), firsts, lasts, each.number)
+            found[name] = _take_last_values(old, given.rows.column(each.argument), firsts, lasts, each.number)
         return found
 
-    def _kept_type(self, call: OverCall) -> pa.DataType:
+    def _find_kept_type(self, call: OverCall) -> pa.DataType:
         return pa.int64() if call.argument is None else pa.list_(self.given.field(call.argument).type)
 
-    def _result(self, call: OverCall, given: FramedRows) -> pa.Array:
+    def _compute_result(self, call: OverCall, given: FramedRows) -> pa.Array:
         partitions, rows = given.partitions, np.arange(len(given.rows))
         start, end = partitions.starts, partitions.ends
         match call.function:
             case "LAG" | "LEAD":
-                return self._neighbour(call, given)
+                return self._take_neighbour(call, given)
             case "DENSE_RANK":
-                return pa.array(self._dense(given))
+                return pa.array(self._rank_densely(given))
             case "NTILE":
-                return pa.array(_tiles(rows - start, end - start, call.number))
+                return pa.array(_number_tiles(rows - start, end - start, call.number))
             case "PERCENT_RANK":
                 others = np.maximum(end - start - 1, 1)
                 return pa.array((partitions.peer_starts - start) / others)
@@ -84,7 +84,7 @@ class OverNumbers:
             places = places + counts_of(given.carried.states.column(ROWS))[partitions.index]
         return pa.array(places)
 
-    def _dense(self, given: FramedRows) -> npt.NDArray[np.int64]:
+    def _rank_densely(self, given: FramedRows) -> npt.NDArray[np.int64]:
         partitions = given.partitions
         places = np.zeros(len(given.rows), np.int64)
         places[partitions.peers] = 1
@@ -94,9 +94,9 @@ class OverNumbers:
             numbers += counts_of(given.carried.states.column(_DENSE))[partitions.index]
         return numbers
 
-    def _neighbour(self, call: OverCall, given: FramedRows) -> pa.Array:
-        """The values so many rows before or behind; for a frame that goes on to rows that are equal, before its last
-        row, as in Flink."""
+    def _take_neighbour(self, call: OverCall, given: FramedRows) -> pa.Array:
+        """The values that many rows before or after each row; in a frame that includes equal rows, before its last row,
+        as in Flink."""
         values = given.rows.column(call.argument)
         starts, ends = given.partitions.starts, given.partitions.ends
         if call.function == "LEAD":
@@ -108,8 +108,8 @@ class OverNumbers:
         every = values.take(pa.array(found, mask=found < 0))
         missing = found < 0
         if given.carried is not None and call.function == "LAG":
-            stored = given.carried.states.column(kept_name(call))
-            sizes = _sizes(stored)
+            stored = given.carried.states.column(make_kept_name(call))
+            sizes = _count_values(stored)
             behind = -1 - found  # how many values before the first row of the partition
             index = given.partitions.index
             there = missing & (behind <= sizes[index])
@@ -128,16 +128,16 @@ def split_calls(calls: Sequence[OverCall]) -> tuple[tuple[OverCall, ...], tuple[
     return tuple(each for each in calls if each not in numbers), numbers
 
 
-def kept_name(call: OverCall) -> str:
+def make_kept_name(call: OverCall) -> str:
     """The name of the column with what is kept for a call: the last dense rank, or the last values."""
-    return _DENSE if call.argument is None else f"LAST {call.number} {quoted_name(call.argument)}"
+    return _DENSE if call.argument is None else f"LAST {call.number} {quote_name(call.argument)}"
 
 
-def _last_values(
+def _take_last_values(
     old: pa.ListArray | None, values: pa.Array, firsts: RowIndices, lasts: RowIndices, number: int
 ) -> pa.ListArray:
     """The last values of each partition, no more than ``number``."""
-    sizes = np.zeros(len(firsts), np.int64) if old is None else _sizes(old)
+    sizes = np.zeros(len(firsts), np.int64) if old is None else _count_values(old)
     every = values if old is None else pa.concat_arrays([pc.list_flatten(old), values])
     new = np.minimum(lasts - firsts + 1, number)
     stored = np.minimum(sizes, number - new)
@@ -148,13 +148,13 @@ def _last_values(
     return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), every.take(pa.array(ranges(starts, lengths))))
 
 
-def _sizes(lists: pa.ListArray) -> npt.NDArray[np.int64]:
+def _count_values(lists: pa.ListArray) -> npt.NDArray[np.int64]:
     found: Any = pc.fill_null(pc.list_value_length(lists), 0)
     return np.asarray(found, np.int64)
 
 
-def _tiles(places: RowIndices, sizes: RowIndices, number: int) -> RowIndices:
-    """The group of each row among so many, of which the first ones have a row more."""
+def _number_tiles(places: RowIndices, sizes: RowIndices, number: int) -> RowIndices:
+    """The tile of each row, among ``number`` tiles, of which the first ones may have one more row."""
     least, more = sizes // number, sizes % number
     border = more * (least + 1)
     first = places // (least + 1)
@@ -162,6 +162,6 @@ def _tiles(places: RowIndices, sizes: RowIndices, number: int) -> RowIndices:
     return np.where(places < border, first, rest) + 1
 
 
-def carried_columns(columns: Mapping[str, pa.Array], schema: pa.Schema) -> list[pa.Array]:
+def arrange_columns(columns: Mapping[str, pa.Array], schema: pa.Schema) -> list[pa.Array]:
     """The columns of a state in the order of its schema."""
     return [columns[each.name].cast(each.type) for each in schema]

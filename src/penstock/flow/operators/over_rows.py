@@ -1,4 +1,4 @@
-"""OVER in any order: of all rows at once, or of rows that come and go, whose results change with others."""
+"""OVER in any order: of all rows at once, or of rows that come and go and so change the results of others."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from penstock.columns.hashing import Groups, take_rows
 from penstock.columns.large import narrow, widen
 from penstock.columns.ordinals import sort_columns
 from penstock.flow.operators.contract import OneInputOperator, OperatorContext
-from penstock.flow.operators.deltas import Delta, finer_hashes, whole_rows
+from penstock.flow.operators.deltas import Delta, finer_hashes, make_whole_rows
 from penstock.flow.operators.over_frames import OrderValues, Partitions
 from penstock.flow.operators.over_functions import OverFunctions
 from penstock.flow.rows.envelope import ARRIVAL, hashes_of, weights_of
@@ -35,7 +35,8 @@ class _Results:
 
 @dataclass(frozen=True)
 class OverRowsOperator(OneInputOperator):
-    """Gives rows with the results of functions over their partitions, in the order of columns, equal ones as they came.
+    """Gives rows with the results of functions over their partitions, in the order of columns, equal ones in the order
+    of arrival.
 
     All rows are in the one batch; or it keeps them, and with each change gives the changed results of others. A
     retraction takes the first of equal rows.
@@ -70,21 +71,23 @@ class OverRowsOperator(OneInputOperator):
         groups = Groups.by_key(hashes_of(batch), rows.select(given.keys))
         if not self.keeps:
             each = np.repeat(np.arange(len(rows)), weights)
-            for part in self._results(take_rows(rows, each), groups.index[each], np.arange(len(each))).parts:
+            for part in self._compute_results(take_rows(rows, each), groups.index[each], np.arange(len(each))).parts:
                 context.emit(Delta(part, np.ones(len(part), np.int64), np.zeros(len(part), np.uint64)).output())
             return
-        before, index, arrivals, stored = self._before(groups, state)
+        before, index, arrivals, stored = self._read_before(groups, state)
         next_arrival = int(arrivals.max(initial=-1)) + 1
         new = np.repeat(np.arange(len(rows)), np.maximum(weights, 0))
         every = pa.concat_batches([before, take_rows(rows, new)])
         every_index = np.concatenate([index, groups.index[new]])
         every_arrival = np.concatenate([arrivals, next_arrival + np.arange(len(new))])
         gone = np.flatnonzero(weights < 0)
-        stays = self._remaining(groups, every, every_index, take_rows(rows, gone), groups.index[gone], -weights[gone])
+        stays = self._find_remaining(
+            groups, every, every_index, take_rows(rows, gone), groups.index[gone], -weights[gone]
+        )
         self._store(groups, every, every_index, every_arrival, stored, stays, state)
         kept = np.flatnonzero(stays)
-        old = self._results(before, index, arrivals)
-        now = self._results(take_rows(every, kept), every_index[kept], every_arrival[kept])
+        old = self._compute_results(before, index, arrivals)
+        now = self._compute_results(take_rows(every, kept), every_index[kept], every_arrival[kept])
         hashes = groups.hashes[np.concatenate([old.index, now.index])]
         signs = np.repeat([-1, 1], [len(old.index), len(now.index)])
         both = pa.concat_batches([widen(part) for part in (*old.parts, *now.parts)])
@@ -97,7 +100,7 @@ class OverRowsOperator(OneInputOperator):
     def _stored(self) -> pa.Schema:
         return pa.schema([*self.inputs[0].value_schema, pa.field(ARRIVAL, pa.int64())])
 
-    def _before(
+    def _read_before(
         self, groups: Groups, state: StateStore
     ) -> tuple[pa.RecordBatch, RowIndices, RowIndices, npt.NDArray[np.int64]]:
         """The rows that are kept of groups, the group of each, its place in the order of arrival, and its weight."""
@@ -106,10 +109,10 @@ class OverRowsOperator(OneInputOperator):
         order = np.argsort(arrivals, kind="stable")
         given = self.inputs[0]
         found = values.select(given.value_schema.names)
-        rows = whole_rows(given, take_rows(groups.keys, index[order]), take_rows(found, order))
+        rows = make_whole_rows(given, take_rows(groups.keys, index[order]), take_rows(found, order))
         return rows, index[order], arrivals[order], weights[order]
 
-    def _remaining(
+    def _find_remaining(
         self,
         groups: Groups,
         rows: pa.RecordBatch,
@@ -118,7 +121,7 @@ class OverRowsOperator(OneInputOperator):
         gone_index: RowIndices,
         times: npt.NDArray[np.int64],
     ) -> Flags:
-        """Which of the rows of groups stay, in the order of arrival, when others are retracted so many ``times``."""
+        """Which rows of groups stay, in the order of arrival, when rows are retracted this many ``times``."""
         if not len(gone):
             return np.ones(len(rows), np.bool_)
         both = pa.concat_batches([rows, gone])
@@ -150,17 +153,17 @@ class OverRowsOperator(OneInputOperator):
         hashes, keys = groups.hashes[index[which]], take_rows(groups.keys, index[which])
         table.add(hashes, keys, build_batch(values, self._stored, len(which)), change[which])
 
-    def _results(self, rows: pa.RecordBatch, index: RowIndices, arrivals: RowIndices) -> _Results:
+    def _compute_results(self, rows: pa.RecordBatch, index: RowIndices, arrivals: RowIndices) -> _Results:
         """The rows with their results, by partition and in order."""
         by = sort_columns(rows, self.functions.order)
         order = np.lexsort([arrivals, *by[::-1], index])
         partitions = Partitions.from_rows(index[order], [each[order] for each in by])
         ordered = take_rows(rows, order)
-        framed = self.functions.framed(ordered, partitions, values=self._values(ordered))
-        states = self.functions.states(framed)
-        return _Results(self.functions.results(framed, states, np.arange(len(rows))), index[order])
+        framed = self.functions.frame_rows(ordered, partitions, values=self._read_values(ordered))
+        states = self.functions.compute_states(framed)
+        return _Results(self.functions.compute_results(framed, states, np.arange(len(rows))), index[order])
 
-    def _values(self, rows: pa.RecordBatch) -> OrderValues | None:
+    def _read_values(self, rows: pa.RecordBatch) -> OrderValues | None:
         frame = self.functions.frame
         if frame.rows or not (frame.start or frame.end):
             return None

@@ -1,4 +1,4 @@
-"""What aggregates are made of, for the frame of each row: counts, sums, extremes, first and last values, lists.
+"""The parts of aggregates for the frame of each row: counts, sums, extremes, first and last values, lists.
 
 They have the columns of the states of groups, so that results come from them as they do in GROUP BY.
 """
@@ -28,14 +28,14 @@ from penstock.flow.operators.over_frames import Frames, Partitions
 from penstock.flow.rows.envelope import VALUE
 from penstock.flow.state.store import Tables
 
-#: How many bytes the lists of a part have about, and how many an element has beside its own.
+#: About how many bytes the lists of a part have, and how many bytes an element needs beside its value.
 _MOST_BYTES, _ELEMENT = 1 << 26, 8
 
 
 @dataclass(frozen=True, eq=False)
 class Carried:
-    """What is known of the rows before those of each partition, which the frames of all rows have: the ``states`` of
-    the groups, and the tables of their different values."""
+    """The values that are carried into each partition from the rows before, which are in the frames of all rows: the
+    ``states`` of the groups, and the tables of their different values."""
 
     groups: Groups
     states: pa.RecordBatch
@@ -66,30 +66,30 @@ class FramedRows:
     carried: Carried | None = None
     line: Line | None = None
 
-    def states(self, given: GroupStates) -> FrameStates:
+    def compute_states(self, given: GroupStates) -> FrameStates:
         """The state of the frame of each row that is wanted."""
-        rows = self._members(np.ones(len(self.rows), np.bool_))
-        columns, lists = {ROWS: pa.array(rows.counts(self._old(ROWS)))}, {}
+        rows = self._make_members(np.ones(len(self.rows), np.bool_))
+        columns, lists = {ROWS: pa.array(rows.counts(self._find_old(ROWS)))}, {}
         for each in given.accumulators:
-            members = self._members_of(each)
-            columns |= self._columns(each, members)
+            members = self._select_members(each)
+            columns |= self._compute_columns(each, members)
             if "VALUES" in each.needs:
                 name = each.column("VALUES")
-                lists[name] = members.lists(each.values(self.rows), self._old(name))
+                lists[name] = members.lists(each.values(self.rows), self._find_old(name))
         return FrameStates(given.schema, len(self.wanted), columns, lists)
 
-    def _members_of(self, given: Accumulators) -> _Members:
+    def _select_members(self, given: Accumulators) -> _Members:
         """The rows that an argument counts."""
         counted = given.effective_weights(self.rows, np.ones(len(self.rows), np.int64)) != 0
-        members = self._members(counted)
-        return self._distinct(given, members) if given.argument.distinct else members
+        members = self._make_members(counted)
+        return self._keep_distinct(given, members) if given.argument.distinct else members
 
-    def _columns(self, given: Accumulators, members: _Members) -> dict[str, pa.Array]:
+    def _compute_columns(self, given: Accumulators, members: _Members) -> dict[str, pa.Array]:
         """The columns of an argument, except lists."""
         values, found = given.values(self.rows), {}
         for need in sorted(given.needs - {"VALUES"}):
             name = given.column(need)
-            found[name] = members.column(need, values, self._old(name))
+            found[name] = members.column(need, values, self._find_old(name))
             if need == "SUM" and given.strict and pa.types.is_integer(sum_type(given.type)):
                 nearly = members.sums(values.cast(pa.float64(), safe=False), self._as_float(name))
                 keys = take_rows(self.keys, self.wanted)
@@ -97,14 +97,14 @@ class FramedRows:
         return found
 
     def _as_float(self, name: str) -> pa.Array | None:
-        old = self._old(name)
+        old = self._find_old(name)
         return None if old is None else old.cast(pa.float64(), safe=False)
 
-    def _old(self, name: str) -> pa.Array | None:
+    def _find_old(self, name: str) -> pa.Array | None:
         return None if self.carried is None else self.carried.states.column(name)
 
-    def _members(self, counted: Flags) -> _Members:
-        """The rows that count; in front of each partition, what is carried, as a row of its own."""
+    def _make_members(self, counted: Flags) -> _Members:
+        """The rows that count, and before each partition a separate row with the values that are carried into it."""
         starts, ends = self.frames.starts[self.wanted], self.frames.ends[self.wanted]
         if self.carried is None:
             return _Members(counted, np.arange(len(counted)), None, starts, ends)
@@ -112,7 +112,7 @@ class FramedRows:
         slots, of = np.arange(len(index)) + index + 1, index[self.wanted]
         return _Members(counted, slots, firsts + np.arange(len(firsts)), starts + of, ends + of + 1)
 
-    def _distinct(self, given: Accumulators, members: _Members) -> _Members:
+    def _keep_distinct(self, given: Accumulators, members: _Members) -> _Members:
         """The rows with values that count once in each frame."""
         rows = np.flatnonzero(members.counted)
         values = given.values(self.rows).take(pa.array(rows))
@@ -120,7 +120,7 @@ class FramedRows:
         names = [*self.keys.schema.names, VALUE]
         columns = [*take_rows(self.keys, rows).columns, values]
         pairs_of = pa.RecordBatch.from_arrays(columns, names=names)
-        pairs = Groups.by_key(finer_hashes(self._hashes(index), [values]), pairs_of)
+        pairs = Groups.by_key(finer_hashes(self._hash_values(index), [values]), pairs_of)
         previous = np.full(len(members.counted), -1, np.int64)
         places = rows[pairs.order]
         before = np.concatenate([[-1], places[:-1]])
@@ -128,13 +128,13 @@ class FramedRows:
         previous[places] = before
         running = self.line is None and (self.frames.starts == self.partitions.starts).all()
         if self.carried is None and not running:
-            return replace(members, previous=previous, appeared=self._appeared(given, previous))
+            return replace(members, previous=previous, appeared=self._find_appeared(given, previous))
         new = members.counted & (previous < 0)
         if self.carried is not None:
-            new[rows] &= ~self._known(given, pairs)[pairs.index]
+            new[rows] &= ~self._note_known(given, pairs)[pairs.index]
         return replace(members, counted=new)
 
-    def _appeared(self, given: Accumulators, previous: RowIndices) -> RowIndices | None:
+    def _find_appeared(self, given: Accumulators, previous: RowIndices) -> RowIndices | None:
         """Where the value of each row appeared, which is noted from now on."""
         if self.line is None or not given.needs & ORDERED:
             return None
@@ -143,13 +143,13 @@ class FramedRows:
         self.line.appeared[str(given.argument)] = found
         return found
 
-    def _hashes(self, index: RowIndices) -> Hashes:
+    def _hash_values(self, index: RowIndices) -> Hashes:
         if self.carried is not None:
             return self.carried.groups.hashes[index]
         return key_hashes([pa.array(index)], len(index))
 
-    def _known(self, given: Accumulators, pairs: Groups) -> Flags:
-        """Whether the values of groups were there before; they are from now on."""
+    def _note_known(self, given: Accumulators, pairs: Groups) -> Flags:
+        """Whether the values of groups occurred before. From now on they count as known."""
         assert self.carried is not None  # noqa: S101
         table = self.carried.tables.keyed(given.table)
         known = table.get(pairs)[0]
@@ -161,8 +161,8 @@ class FramedRows:
 
 @dataclass(frozen=True, eq=False)
 class FrameStates:
-    """The states of the frames of ``count`` rows. ``lists`` are made when they are asked for: those of all frames may
-    be larger than the rows by far, and than what one column can hold."""
+    """The states of the frames of ``count`` rows. ``lists`` are made on demand: the lists of all frames may be far
+    larger than the rows, and than one column can hold."""
 
     schema: pa.Schema
     count: int
@@ -205,17 +205,17 @@ class _Members:
         return len(self.slots) + (0 if self.carriers is None else len(self.carriers))
 
     def column(self, need: str, values: pa.Array, old: pa.Array | None) -> pa.Array:
-        """The column of the states that ``need`` names, from that of the states that are carried."""
+        """The column of the states that ``need`` names, from the same column of the states that are carried."""
         if need == "COUNT":
             return pa.array(self.counts(old))
         if need == "SUM":
             return self.sums(values.cast(sum_type(values.type), safe=False), old)
-        every, counted = self._spread_column(values, old), self._flags(old)
+        every, counted = self._spread_column(values, old), self._read_flags(old)
         if need in ("MIN", "MAX") or self.appeared is not None:
             order = ordinals(every) if need in ("MIN", "MAX") or self.appeared is None else self.appeared
             found = find_least_in_frames(~order if need in ("MAX", "LAST") else order, counted, self.starts, self.ends)
         else:
-            found = self._end(counted, last=need == "LAST")
+            found = self._find_end(counted, last=need == "LAST")
         return every.take(pa.array(found, mask=found < 0))
 
     def counts(self, old: pa.Array | None) -> npt.NDArray[np.int64]:
@@ -229,18 +229,18 @@ class _Members:
     def sums(self, values: pa.Array, old: pa.Array | None) -> pa.Array:
         """The sums of values."""
         if pa.types.is_decimal(values.type):
-            return self._decimals(values, old)
+            return self._sum_decimals(values, old)
         given: Any = fixed_values(values)
         stored: Any = None if old is None else fixed_values(old)
         kept = None if old is None else np.where(valid_mask(old), stored, 0)
-        return pa.array(self._added(given, kept))
+        return pa.array(self._accumulate(given, kept))
 
-    def _decimals(self, values: pa.Array, old: pa.Array | None) -> pa.Array:
+    def _sum_decimals(self, values: pa.Array, old: pa.Array | None) -> pa.Array:
         limbs, kept = to_limbs(values), None if old is None else to_limbs(old)
-        total = np.array([self._added(each, None if kept is None else kept[at]) for at, each in enumerate(limbs)])
+        total = np.array([self._accumulate(each, None if kept is None else kept[at]) for at, each in enumerate(limbs)])
         return wide_column(add_limbs(total, np.zeros_like(total)), values.type.scale)
 
-    def _added(self, values: npt.NDArray[Any], kept: npt.NDArray[Any] | None) -> npt.NDArray[Any]:
+    def _accumulate(self, values: npt.NDArray[Any], kept: npt.NDArray[Any] | None) -> npt.NDArray[Any]:
         counting = np.where(self.counted, values, 0).astype(values.dtype)
         if self.previous is not None:
             return sum_distinct(counting, self.counted, self.previous, self.starts, self.ends)
@@ -263,7 +263,7 @@ class _Members:
     def _bounds(self) -> tuple[RowIndices, RowIndices]:
         return self.starts, self.ends
 
-    def _end(self, counted: Flags, *, last: bool) -> RowIndices:
+    def _find_end(self, counted: Flags, *, last: bool) -> RowIndices:
         """The positions of the first or the last values of frames that count; -1 without any."""
         places, before = np.flatnonzero(counted), np.concatenate([[0], np.cumsum(counted)])
         first, end = before[self.starts], before[self.ends]
@@ -272,7 +272,7 @@ class _Members:
         found[there] = places[(end - 1 if last else first)[there]]
         return found
 
-    def _flags(self, old: pa.Array | None) -> Flags:
+    def _read_flags(self, old: pa.Array | None) -> Flags:
         return self._spread(self.counted, None if old is None else valid_mask(old))
 
     def _spread(self, values: npt.NDArray[Any], kept: npt.NDArray[Any] | None) -> npt.NDArray[Any]:

@@ -16,7 +16,7 @@ from penstock.columns.hashing import Groups, key_hashes, take_rows
 from penstock.columns.ordinals import ordinals, sort_columns, valid_mask
 from penstock.columns.sums import sums
 from penstock.flow.operators.contract import Input, OneInputOperator, OperatorContext
-from penstock.flow.operators.deltas import Delta, finer_hashes, select_groups, whole_rows
+from penstock.flow.operators.deltas import Delta, finer_hashes, make_whole_rows, select_groups
 from penstock.flow.operators.node_operators import NodeOperator
 from penstock.flow.rows.envelope import ARRIVAL, hashes_of, weights_of
 from penstock.flow.state.store import StateStore, TableSpec
@@ -81,20 +81,20 @@ class RankOperator(OneInputOperator):
     def process(self, inputs: Sequence[pa.RecordBatch], context: OperatorContext) -> None:
         (batch,) = inputs
         state = context.state
-        pool = self._changed(batch, state) if self.retracts else self._added(batch, state)
-        before, after = pool.top, self._share(pool)
+        pool = self._pool_changed(batch, state) if self.retracts else self._pool_added(batch, state)
+        before, after = pool.top, self._count_share(pool)
         self._keep(_TOP, pool, after - before, state)
         if self.retracts:
             self._keep(_REST, pool, pool.total - after - pool.rest, state)
-        context.emit(self._output(pool, before, after))
+        context.emit(self._make_output(pool, before, after))
 
     # --- the rows that matter -----------------------------------------------------------------------------------
 
-    def _added(self, batch: pa.RecordBatch, state: StateStore) -> Pool:
-        """The stored first rows, and those of the batch, each once for each time that it came."""
+    def _pool_added(self, batch: pa.RecordBatch, state: StateStore) -> Pool:
+        """The stored first rows, and the rows of the batch, each as often as it came."""
         (given,) = self.inputs
         groups = Groups.by_key(hashes_of(batch), batch.select(given.keys))
-        index, values, _ = state.multiset(_TOP).get(every(groups))
+        index, values, _ = state.multiset(_TOP).get(select_all_groups(groups))
         rows = batch.select(given.schema.names)
         new = groups.index
         weights = weights_of(batch)
@@ -109,22 +109,27 @@ class RankOperator(OneInputOperator):
         came = np.empty(len(new), np.int64)
         came[order] = np.arange(len(new)) - starts[new[order]]
         arrival = np.concatenate([arrived, newest[new] + 1 + came])
-        stored = whole_rows(given, take_rows(groups.keys, index), values)
+        stored = make_whole_rows(given, take_rows(groups.keys, index), values)
         both = pa.concat_batches([stored, rows]).append_column(ARRIVAL, pa.array(arrival))
         of = np.concatenate([index, new])
         pool = Pool(
-            both, groups, of, _flags(len(index), len(new)), _flags(0, len(of)), 1 - _flags(len(index), len(new))
+            both,
+            groups,
+            of,
+            _make_flags(len(index), len(new)),
+            _make_flags(0, len(of)),
+            1 - _make_flags(len(index), len(new)),
         )
-        return pool.sorted(self.order, [-arrival if self.latest else arrival])
+        return pool.sort(self.order, [-arrival if self.latest else arrival])
 
-    def _changed(self, batch: pa.RecordBatch, state: StateStore) -> Pool:
+    def _pool_changed(self, batch: pa.RecordBatch, state: StateStore) -> Pool:
         """The stored first rows, the changed rows, and for keys that would have too few of them, all others."""
         (given,) = self.inputs
         delta = Delta.from_batch(batch, given).cancel_out()
         groups = Groups.by_key(delta.hashes, delta.rows.select(given.keys))
-        index, values, weights = state.multiset(_TOP).get(every(groups))
-        top = whole_rows(given, take_rows(groups.keys, index), values)
-        pool = self._merged(
+        index, values, weights = state.multiset(_TOP).get(select_all_groups(groups))
+        top = make_whole_rows(given, take_rows(groups.keys, index), values)
+        pool = self._merge_rows(
             groups,
             pa.concat_batches([top, delta.rows]),
             np.concatenate([index, groups.index]),
@@ -132,16 +137,16 @@ class RankOperator(OneInputOperator):
             np.zeros(len(index) + len(delta), np.int64),
             np.concatenate([np.zeros(len(index), np.int64), delta.weights]),
         )
-        lacking = self._lacking(pool)
+        lacking = self._find_lacking(pool)
         if not lacking.any():
             return pool
         found, values, weights = state.multiset(_REST).get(select_groups(groups, lacking))
         if not len(found):
             return pool
         index = np.flatnonzero(lacking)[found]
-        rest = whole_rows(given, take_rows(groups.keys, index), values)
+        rest = make_whole_rows(given, take_rows(groups.keys, index), values)
         none = np.zeros(len(index), np.int64)
-        return self._merged(
+        return self._merge_rows(
             groups,
             pa.concat_batches([pool.rows, rest]),
             np.concatenate([pool.index, index]),
@@ -150,7 +155,7 @@ class RankOperator(OneInputOperator):
             np.concatenate([pool.change, none]),
         )
 
-    def _merged(
+    def _merge_rows(
         self, groups: Groups, rows: pa.RecordBatch, index: RowIndices, top: Weights, rest: Weights, change: Weights
     ) -> Pool:
         """The different rows among these, with the sums of their weights."""
@@ -166,15 +171,15 @@ class RankOperator(OneInputOperator):
             sums(same.index, change, count),
         )
         named = {each.name for each in self.order}
-        ties = [_ordinals(pool.rows.column(name)) for name in pool.rows.schema.names if name not in named]
-        return pool.sorted(self.order, [part for tie in ties for part in tie])
+        ties = [_order_values(pool.rows.column(name)) for name in pool.rows.schema.names if name not in named]
+        return pool.sort(self.order, [part for tie in ties for part in tie])
 
-    def _lacking(self, pool: Pool) -> Flags:
+    def _find_lacking(self, pool: Pool) -> Flags:
         """The keys whose first rows were as many as there may be, and would be fewer without other stored rows."""
         count = len(pool.groups)
         full = sums(pool.index, pool.top, count) >= self.last
         # The rows up to the last of the former first ones are known.
-        known = _last_of(pool, count)[pool.index] >= np.arange(len(pool.index))
+        known = _find_last(pool, count)[pool.index] >= np.arange(len(pool.index))
         left = sums(pool.index, np.where(known, pool.top + pool.change, 0), count)
         return np.asarray(full & (left < self.last), np.bool_)
 
@@ -188,9 +193,9 @@ class RankOperator(OneInputOperator):
         hashes = pool.groups.hashes[pool.index[changed]]
         table.add(hashes, keys, rows.select(table.spec.value.names), change[changed])
 
-    def _output(self, pool: Pool, before: Weights, after: Weights) -> pa.RecordBatch:
+    def _make_output(self, pool: Pool, before: Weights, after: Weights) -> pa.RecordBatch:
         hashes = pool.groups.hashes[pool.index]
-        was, now = (self._window(pool, each) for each in (before, after))
+        was, now = (self._find_window(pool, each) for each in (before, after))
         names = self.inputs[0].schema.names
         if not self.numbered:
             weights = now[1] - was[1]
@@ -212,33 +217,33 @@ class RankOperator(OneInputOperator):
 
     # --- numbers ------------------------------------------------------------------------------------------------
 
-    def _share(self, pool: Pool) -> Weights:
+    def _count_share(self, pool: Pool) -> Weights:
         """How many of each row are among the first of its key."""
         counts = np.maximum(pool.total, 0)
-        before = self._before(pool, counts)
+        before = self._count_before(pool, counts)
         if self.ranking is Ranking.ROW_NUMBER:
             return np.clip(self.last - before, 0, counts)
         return np.where(before < self.last, counts, 0)
 
-    def _window(self, pool: Pool, counts: Weights) -> tuple[Weights, Weights]:
-        """For each row, the number before that of the first of its ``counts`` with a number that is wanted, and how
-        many these are."""
-        before = self._before(pool, counts)
+    def _find_window(self, pool: Pool, counts: Weights) -> tuple[Weights, Weights]:
+        """For each row, of which there are ``counts``, the number before its first wanted number, and how many of its
+        numbers are wanted."""
+        before = self._count_before(pool, counts)
         if self.ranking is not Ranking.ROW_NUMBER:
             return before, np.where((self.first <= before + 1) & (before < self.last), counts, 0)
         begin = np.maximum(before, self.first - 1)
         end = np.minimum(before + counts, self.last)
         return begin, np.maximum(end - begin, 0)
 
-    def _before(self, pool: Pool, counts: Weights) -> Weights:
+    def _count_before(self, pool: Pool, counts: Weights) -> Weights:
         """For each row of which there are ``counts``, the number before its own."""
-        before = _before(pool, counts)
+        before = _sum_before(pool, counts)
         if self.ranking is Ranking.ROW_NUMBER:
             return before
         there = np.flatnonzero(counts)
         parts = [pool.index[there]]
         for each in self.order:
-            parts += [part[there] for part in _ordinals(pool.rows.column(each.name))]
+            parts += [part[there] for part in _order_values(pool.rows.column(each.name))]
         new = np.ones(len(there), np.bool_)  # the first of equal rows
         new[1:] = np.any([part[1:] != part[:-1] for part in parts], axis=0)
         starts = np.flatnonzero(new)[np.cumsum(new) - 1]
@@ -271,7 +276,7 @@ class Pool:
         """The weights after the batch."""
         return self.top + self.rest + self.change
 
-    def sorted(self, order: Sequence[SortColumn], ties: Sequence[Weights]) -> Pool:
+    def sort(self, order: Sequence[SortColumn], ties: Sequence[Weights]) -> Pool:
         """The rows in the order of keys, of the columns ``order``, and of ``ties``."""
         by: list[npt.NDArray[np.generic]] = [self.index]
         by += [*sort_columns(self.rows, order), *ties]
@@ -280,14 +285,14 @@ class Pool:
         return Pool(take_rows(self.rows, places), self.groups, *parts)
 
 
-def _before(pool: Pool, counts: Weights) -> Weights:
+def _sum_before(pool: Pool, counts: Weights) -> Weights:
     """The sum of the counts of the rows of the key that come before each row."""
     every = np.cumsum(counts) - counts
     starts = np.searchsorted(pool.index, pool.index)
     return np.asarray(every - every[starts], np.int64)
 
 
-def _last_of(pool: Pool, count: int) -> RowIndices:
+def _find_last(pool: Pool, count: int) -> RowIndices:
     """Of each key, the last of its former first rows; -1 without one."""
     result = np.full(count, -1, np.int64)
     places = np.flatnonzero(pool.top > 0)
@@ -295,7 +300,7 @@ def _last_of(pool: Pool, count: int) -> RowIndices:
     return result
 
 
-def _ordinals(column: pa.Array) -> tuple[Weights, ...]:
+def _order_values(column: pa.Array) -> tuple[Weights, ...]:
     """Numbers that order the values of a column in some way; by their hashes where they have no order."""
     if pa.types.is_nested(column.type):
         return (key_hashes([column]).view(np.int64),)
@@ -303,13 +308,13 @@ def _ordinals(column: pa.Array) -> tuple[Weights, ...]:
     return valid.astype(np.int64), np.where(valid, ordinals(column), 0)
 
 
-def every(groups: Groups) -> Groups:
+def select_all_groups(groups: Groups) -> Groups:
     """All groups, as if each had one row."""
     return select_groups(groups, np.ones(len(groups), np.bool_))
 
 
-def _flags(first: int, second: int) -> Weights:
-    """So many ones, then so many zeros."""
+def _make_flags(first: int, second: int) -> Weights:
+    """``first`` ones, then ``second`` zeros."""
     return np.concatenate([np.ones(first, np.int64), np.zeros(second, np.int64)])
 
 

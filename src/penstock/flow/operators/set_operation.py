@@ -68,11 +68,11 @@ class SetOperator(Operator):
         new = pa.RecordBatch.from_arrays([pa.array(each[changed]) for each in after], names=[_LEFT, _RIGHT])
         present = (after[0][changed] != 0) | (after[1][changed] != 0)
         table.put(select_groups(groups, changed), new, present)
-        weights = self._result(*after) - self._result(*before)
+        weights = self._count_result(*after) - self._count_result(*before)
         kept = np.flatnonzero(weights)
         context.emit(Delta(take_rows(groups.keys, kept), weights[kept], groups.hashes[kept]).output())
 
-    def _result(self, left: Counts, right: Counts) -> Counts:
+    def _count_result(self, left: Counts, right: Counts) -> Counts:
         """The count of rows in the result, from their counts in the inputs."""
         left, right = np.maximum(left, 0), np.maximum(right, 0)
         once = np.minimum(left, 1)

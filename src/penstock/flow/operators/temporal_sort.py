@@ -31,7 +31,7 @@ _POSITION = pa.schema([pa.field("time", pa.int64()), pa.field("arrived", pa.int6
 @dataclass(frozen=True)
 class TemporalSortOperator(OneInputOperator):
     """Keeps rows until the watermark reaches the timestamps in ``time``, and gives them in that order; of equal ones in
-    the order of other columns, and then as they came. The rows are never retracted.
+    the order of other columns, and then in the order of arrival. The rows are never retracted.
 
     As in Flink, a row is late once a row of its time or a later one was emitted. So is one without a timestamp. There
     are no keys: all rows come to one task. Rows wait in parts of a table, by the time when they are checked, which is
@@ -67,14 +67,14 @@ class TemporalSortOperator(OneInputOperator):
         (given,) = self.inputs
         return (
             TableSpec(_PASSED, given.key_schema, _POSITION, "keyed"),
-            TableSpec(_WAITING, given.key_schema, _arriving(self.schema), "multiset", parted=True),
+            TableSpec(_WAITING, given.key_schema, _add_arrived(self.schema), "multiset", parted=True),
         )
 
     def process(self, inputs: Sequence[pa.RecordBatch], context: OperatorContext) -> None:
         (batch,) = inputs
         state, clock = context.state, context.clock
         due = [each for each in state.times(_WAITING) if each <= clock.after]
-        waiting = [state.part(each).multiset(_WAITING).everything() for each in due]
+        waiting = [state.part(each).multiset(_WAITING).read_all() for each in due]
         hashes = np.concatenate([hashes_of(batch), *(each.hashes for each in waiting)])
         if not len(hashes):
             return
@@ -84,21 +84,21 @@ class TemporalSortOperator(OneInputOperator):
         last, arrived = NEVER if last is None else int(last), int(arrived or 0)
         times, valid = millis_of(batch.column(self.time))
         kept = valid & (times > last)
-        rows = _repeated(batch.select(self.schema.names), weights_of(batch), kept)
+        rows = _repeat_rows(batch.select(self.schema.names), weights_of(batch), kept)
         new = [*rows.columns, pa.array(np.arange(arrived, arrived + len(rows)))]
         parts = [new, *(list(each.values) for each in waiting)]
-        every = concat_columns(parts, _arriving(self.schema), len(rows) + sum(map(len, waiting)))
+        every = concat_columns(parts, _add_arrived(self.schema), len(rows) + sum(map(len, waiting)))
         for each in due:
             state.drop(each)
-        given = self._given(every, hashes[0], state, clock)
+        given = self._take_due(every, hashes[0], state, clock)
         latest = max([last, *millis_of(given.column(self.time))[0][-1:].tolist()])
         values = build_batch([pa.array([each]) for each in (latest, arrived + len(rows))], _POSITION, 1)
         state.keyed(_PASSED).put(owner, values, np.ones(1, np.bool_))
         context.count_late(int(np.count_nonzero(~kept)))
-        context.emit(_added(given))
+        context.emit(_make_additions(given))
 
-    def _given(self, rows: pa.RecordBatch, owner: np.uint64, state: StateStore, clock: Clock) -> pa.RecordBatch:
-        """Those of the rows that the watermark has reached, in their order; the others wait."""
+    def _take_due(self, rows: pa.RecordBatch, owner: np.uint64, state: StateStore, clock: Clock) -> pa.RecordBatch:
+        """The rows that the watermark has reached, in their order; the others wait."""
         times, _ = millis_of(rows.column(self.time))
         reached = times <= clock.after
         live = np.flatnonzero(~reached)
@@ -116,8 +116,8 @@ class TemporalSortOperator(OneInputOperator):
 
 @dataclass(frozen=True)
 class BatchSortOperator(OneInputOperator):
-    """Gives the rows of each batch in the order of some columns, and of equal ones as they came. It keeps nothing: the
-    batch is the only one, or the first column is the processing time, which all of its rows share."""
+    """Gives the rows of each batch in the order of some columns, equal ones in the order of arrival. It keeps nothing:
+    the batch is the only one, or the first column is the processing time, which all of its rows share."""
 
     order: tuple[SortColumn, ...]
 
@@ -133,21 +133,21 @@ class BatchSortOperator(OneInputOperator):
 
     def process(self, inputs: Sequence[pa.RecordBatch], context: OperatorContext) -> None:
         (batch,) = inputs
-        rows = _repeated(batch.select(self.schema.names), weights_of(batch), np.ones(len(batch), np.bool_))
-        context.emit(_added(take_rows(rows, np.lexsort(sort_columns(rows, self.order)[::-1]))))
+        rows = _repeat_rows(batch.select(self.schema.names), weights_of(batch), np.ones(len(batch), np.bool_))
+        context.emit(_make_additions(take_rows(rows, np.lexsort(sort_columns(rows, self.order)[::-1]))))
 
 
-def _arriving(schema: pa.Schema) -> pa.Schema:
+def _add_arrived(schema: pa.Schema) -> pa.Schema:
     return pa.schema([*schema, pa.field(ARRIVAL, pa.int64())])
 
 
-def _repeated(rows: pa.RecordBatch, weights: npt.NDArray[np.int64], kept: npt.NDArray[np.bool_]) -> pa.RecordBatch:
+def _repeat_rows(rows: pa.RecordBatch, weights: npt.NDArray[np.int64], kept: npt.NDArray[np.bool_]) -> pa.RecordBatch:
     """The rows that are ``kept``, each as often as its weight says."""
     return take_rows(rows, np.repeat(np.arange(len(rows)), np.where(kept, weights, 0)))
 
 
-def _added(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """The rows as an operator gives them that only adds."""
+def _make_additions(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows as output of an operator that only adds rows."""
     return Delta(rows, np.ones(len(rows), np.int64), np.zeros(len(rows), np.uint64)).output()
 
 

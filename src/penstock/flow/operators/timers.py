@@ -23,14 +23,14 @@ _SHARE = 3
 _LONGEST = 1 << 32
 
 
-def timers_table(given: Input) -> TableSpec:
+def make_timers_table(given: Input) -> TableSpec:
     """The table of timers, which have no time to live."""
     return TableSpec(TIMERS, given.key_schema, pa.schema([]), "keyed", side=None, parted=True)
 
 
-def woken_groups(batch: pa.RecordBatch, given: Input, state: StateStore, due: list[int]) -> Groups:
+def find_woken_groups(batch: pa.RecordBatch, given: Input, state: StateStore, due: list[int]) -> Groups:
     """The keys of a batch's rows and, as rows that follow these, the keys of the parts that are ``due``."""
-    timers = [state.part(each).keyed(TIMERS).everything() for each in due]
+    timers = [state.part(each).keyed(TIMERS).read_all() for each in due]
     hashes = np.concatenate([hashes_of(batch), *(each.hashes for each in timers)])
     keys = [batch.select(given.keys).columns, *(list(each.keys) for each in timers)]
     return Groups.by_key(hashes, concat_columns(keys, given.key_schema, len(hashes)))

@@ -9,14 +9,14 @@ import pyarrow as pa
 
 from penstock.errors import Problem, RecordError, SchemaError
 from penstock.flow.kernels.session import UNKNOWN, Session
-from penstock.flow.kernels.vectors import Vector, true_rows, within
+from penstock.flow.kernels.vectors import Vector, select_failures, true_rows
 from penstock.flow.rows.envelope import ONCE
 from penstock.flow.rows.expressions import Evaluator, NoKernel, UnsupportedCall, check, compile_expressions
 from penstock.plan.expressions import Call, ColumnRef, Expression, cast, rewrite, walk
 from penstock.plan.nodes import Node, Scan, Sink
 from penstock.plan.scalar_functions import UserCall, varies_by_row
 from penstock.plan.walk import base, calculations
-from penstock.spi import WATERMARK, located
+from penstock.spi import WATERMARK, locate_error
 from penstock.types import DataType, Field, arrow_type
 from penstock.types.casts import widens
 
@@ -60,7 +60,7 @@ class Calc:
         try:
             made = self.items.columns(rows)
         except RecordError as error:
-            raise located(error, rows, error.offset) from None
+            raise locate_error(error, rows, error.offset) from None
         fields = [*self.schema, *(rows.schema.field(name) for name in carried)]
         return pa.RecordBatch.from_arrays([*made, *map(rows.column, carried)], schema=pa.schema(fields))
 
@@ -72,9 +72,11 @@ def _filter(rows: pa.RecordBatch, condition: Evaluator, names: Sequence[str], on
         check((decision,))
         found = decision.spread(rows.num_rows)
         if values:  # those of rows that are left out may have failed
-            check([Vector(each.values, within(each.failures, true_rows(found, len(found)))) for each in values])
+            check(
+                [Vector(each.values, select_failures(each.failures, true_rows(found, len(found)))) for each in values]
+            )
     except RecordError as error:
-        raise located(error, rows, error.offset) from None
+        raise locate_error(error, rows, error.offset) from None
     chosen = rows.select(list(names))
     for name, value in zip(once, values, strict=True):
         chosen = chosen.append_column(name, value.spread(rows.num_rows))

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from penstock.errors import RecordError
 from penstock.plan.functions import BatchFunction, OpenFunction
 from penstock.plan.nodes import MapRows
-from penstock.spi import HIDDEN, Task, located
+from penstock.spi import HIDDEN, Task, locate_error
 from penstock.types import arrow_schema
 from penstock.types.arrow import python_values
 
@@ -48,10 +48,10 @@ class FunctionStage:
         """Whether each partition of the source has a function of its own in a task."""
         return getattr(self.function, "by_partition", False)
 
-    def opened(self, task: Task) -> OpenFunction:
+    def open(self, task: Task) -> OpenFunction:
         """The function for ``task``."""
         if isinstance(self.function, BatchFunction):
-            return self.function.opened(task)
+            return self.function.open(task)
         return RowByRow(self.function, self.schema)
 
     def call(self, function: OpenFunction, batch: pa.RecordBatch) -> FunctionRows:
@@ -62,7 +62,7 @@ class FunctionStage:
         except RecordError as error:
             if error.topic or error.offset < 0:
                 raise
-            raise located(error, batch, error.offset) from error
+            raise locate_error(error, batch, error.offset) from error
 
     def append_others(self, batch: pa.RecordBatch, found: FunctionRows) -> pa.RecordBatch:
         """What the function has made of a batch, with the other columns of that."""
@@ -143,7 +143,7 @@ class TaskFunctions:
     def _open(self, call: FunctionCall, partition: int) -> OpenFunction:
         key = call.number, partition
         if key not in self._opened:
-            self._opened[key] = call.stage.opened(self._task)
+            self._opened[key] = call.stage.open(self._task)
         return self._opened[key]
 
 

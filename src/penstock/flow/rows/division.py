@@ -17,7 +17,7 @@ from penstock.flow.rows.calc import Calc
 from penstock.flow.rows.expressions import Evaluator, compile_expression
 from penstock.plan.expressions import Call, Expression, conjunction, conjuncts, is_constant
 from penstock.plan.scalar_functions import function_of, is_deterministic
-from penstock.spi import located
+from penstock.spi import locate_error
 from penstock.types import arrow_type
 from penstock.types.logical import root
 
@@ -48,7 +48,7 @@ class Division:
         try:
             value = self.value.column(rows)
         except RecordError as error:
-            raise located(error, rows, error.offset) from None
+            raise locate_error(error, rows, error.offset) from None
         found = pc.fill_null(pc.index_in(value, self.values), len(self.values)).to_numpy()
         slot_of_row = np.append(self.slots, np.uint16(len(self.takers)))[found]
         order = np.argsort(slot_of_row, kind="stable")

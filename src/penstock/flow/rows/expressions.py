@@ -14,7 +14,7 @@ from penstock.errors import Problem, UnsupportedError
 from penstock.flow.kernels.casts.casting import cast_kernel
 from penstock.flow.kernels.collections.parts import field_kernel
 from penstock.flow.kernels.session import UNKNOWN, Session
-from penstock.flow.kernels.vectors import Kernel, Vector, all_constant
+from penstock.flow.kernels.vectors import Kernel, Vector, compute_constant
 from penstock.plan.expressions import (
     Call,
     Cast,
@@ -108,7 +108,7 @@ class _Step:
             return self.constant
         args = [made[index] for index in self.args]
         once = not self.volatile and all(each.constant for each in args)
-        run = partial(all_constant, self.kernel) if once else self.kernel
+        run = partial(compute_constant, self.kernel) if once else self.kernel
         return run(args, rows)
 
 
@@ -247,7 +247,7 @@ class _Compiler:
         constants = [self._steps[each].constant for each in args if each >= 0]
         known = [each for each in constants if each is not None]
         if fold and len(known) == len(args):
-            value = all_constant(kernel, known, 1)
+            value = compute_constant(kernel, known, 1)
             if not value.failures:
                 return self._step((meaning, args), _Step(None, (), value))
         return self._step((meaning, args), _Step(kernel, args))

@@ -61,19 +61,21 @@ class _Slice:
         return sum(ref.rows * ref.width / (ref.high - ref.low) for ref in self.merge) * (self.high - self.low)
 
 
-def merges(refs: Sequence[SegmentRef], low: int, high: int, added: float) -> list[Merge]:
+def plan_merges(refs: Sequence[SegmentRef], low: int, high: int, added: float) -> list[Merge]:
     """The merges that are due, as far as a batch that added this :attr:`SegmentRef.weight` should do them. No two
     overlap."""
     whole = budget = max(4 * added, _SOME, sum(ref.weight for ref in refs) / 64)
-    groups = [list(group) for _, group in groupby(_slices(refs, high - low, budget), _same_merge)]
+    groups = [list(group) for _, group in groupby(_walk_slices(refs, high - low, budget), _make_merge_key)]
     # Small merges first: they are due again soon, and large ones wait for them.
-    due = sorted((group for group in groups if group[0].merge), key=lambda group: sum(map(_density, group[0].merge)))
+    due = sorted(
+        (group for group in groups if group[0].merge), key=lambda group: sum(map(_measure_density, group[0].merge))
+    )
     result = []
     for group in due:
         rest: Sequence[_Slice] = group
         while rest and (budget >= whole / 4 or sum(part.weight for part in rest) <= budget):
             share = _MOST_BYTES / max(1.0, sum(part.bytes for part in rest))
-            first, rest = _parted(rest, min(budget, _MOST, share * sum(part.weight for part in rest)))
+            first, rest = _split_by_weight(rest, min(budget, _MOST, share * sum(part.weight for part in rest)))
             budget -= sum(part.weight for part in first)
             taking = {ref for part in first for ref in part.merge}
             newest_first = tuple(sorted(taking, key=lambda ref: (-ref.newest, ref.low)))
@@ -81,7 +83,7 @@ def merges(refs: Sequence[SegmentRef], low: int, high: int, added: float) -> lis
     return result
 
 
-def _parted(group: Sequence[_Slice], most: float) -> tuple[Sequence[_Slice], Sequence[_Slice]]:
+def _split_by_weight(group: Sequence[_Slice], most: float) -> tuple[Sequence[_Slice], Sequence[_Slice]]:
     """The first slices that have this weight together, and the others. One may be cut in two."""
     for at, part in enumerate(group):
         if part.weight > most:
@@ -99,21 +101,21 @@ def remove_merged(refs: Sequence[SegmentRef], merges: Sequence[Merge]) -> list[S
     for ref in refs:
         at = ref.low
         for merge in sorted((each for each in merges if ref in each.refs), key=lambda each: each.low):
-            rest += filter(None, [ref.within(at, merge.low)])
+            rest += filter(None, [ref.clip(at, merge.low)])
             at = max(at, merge.high)
-        rest += filter(None, [ref.within(at, ref.high)])
+        rest += filter(None, [ref.clip(at, ref.high)])
     return rest
 
 
-def stale_rows(merge: Merge, gone: int) -> int:
-    """How many rows the result of a merge supersedes in older segments, about, if ``gone`` ones disappeared in it."""
-    parts = (ref.within(merge.low, merge.high) for ref in merge.refs)
+def count_stale_rows(merge: Merge, gone: int) -> int:
+    """About how many rows the result of a merge supersedes in older segments, if ``gone`` rows disappeared in it."""
+    parts = (ref.clip(merge.low, merge.high) for ref in merge.refs)
     return max(0, sum(part.stale for part in parts if part) - gone)
 
 
 def join_neighbours(refs: Sequence[SegmentRef]) -> list[SegmentRef]:
-    """References to neighbouring parts of one segment as one. If a time was given to its rows for one part before the
-    other, that holds for both."""
+    """References to neighbouring parts of one segment as one reference. If the rows of one part got their time before
+    the rows of the other, the earlier time holds for both."""
     result: list[SegmentRef] = []
     for ref in sorted(refs, key=lambda ref: (ref.newest, ref.file, ref.offset, ref.low)):
         last = result[-1] if result else None
@@ -126,18 +128,18 @@ def join_neighbours(refs: Sequence[SegmentRef]) -> list[SegmentRef]:
     return result
 
 
-def stacks(refs: Sequence[SegmentRef], rows: int) -> Iterator[tuple[int, int, Sequence[SegmentRef]]]:
+def split_stacks(refs: Sequence[SegmentRef], rows: int) -> Iterator[tuple[int, int, Sequence[SegmentRef]]]:
     """The ranges of hashes, in their order, in which no segment begins or ends, cut to about this many ``rows`` each,
     and the segments there, newest first."""
-    for low, high, stack in _stacks(refs):
-        pieces = max(1, math.ceil(sum(map(_density, stack)) * (high - low) / rows))
+    for low, high, stack in _walk_stacks(refs):
+        pieces = max(1, math.ceil(sum(map(_measure_density, stack)) * (high - low) / rows))
         edges = [low + (high - low) * at // pieces for at in range(pieces + 1)]
         for start, end in pairwise(edges):
             if start < end:
                 yield start, end, stack
 
 
-def _stacks(refs: Sequence[SegmentRef]) -> Iterator[tuple[int, int, Sequence[SegmentRef]]]:
+def _walk_stacks(refs: Sequence[SegmentRef]) -> Iterator[tuple[int, int, Sequence[SegmentRef]]]:
     cuts = sorted({edge for ref in refs for edge in (ref.low, ref.high)})
     by_low = sorted(refs, key=lambda ref: -ref.low)
     stack: list[SegmentRef] = []
@@ -150,35 +152,35 @@ def _stacks(refs: Sequence[SegmentRef]) -> Iterator[tuple[int, int, Sequence[Seg
             yield start, end, stack
 
 
-def _slices(refs: Sequence[SegmentRef], width: int, budget: float) -> Iterator[_Slice]:
+def _walk_slices(refs: Sequence[SegmentRef], width: int, budget: float) -> Iterator[_Slice]:
     """The slices in the order of hashes."""
-    for start, end, stack in _stacks(refs):
-        first, last = _due(stack, width, budget)
+    for start, end, stack in _walk_stacks(refs):
+        first, last = _find_due(stack, width, budget)
         yield _Slice(start, end, tuple(stack[first:last]), last == len(stack), len(stack))
 
 
-def _same_merge(part: _Slice) -> tuple[int, int] | None:
-    """Slices of one merge take the segments between the same two ages: so one that is part of it in a slice is part of
-    it wherever it is valid."""
+def _make_merge_key(part: _Slice) -> tuple[int, int] | None:
+    """The key of the merge that a slice is part of. Slices of one merge take the segments between the same two ages, so
+    that a segment which one slice merges is merged wherever it is valid."""
     if not part.merge:
         return None
     return part.merge[0].newest, -1 if part.oldest else part.merge[-1].newest
 
 
-def _density(ref: SegmentRef) -> float:
+def _measure_density(ref: SegmentRef) -> float:
     return ref.rows / (ref.high - ref.low)
 
 
-def _due(stack: Sequence[SegmentRef], width: int, budget: float) -> tuple[int, int]:
+def _find_due(stack: Sequence[SegmentRef], width: int, budget: float) -> tuple[int, int]:
     """Which segments of a stack, newest first, to merge: from the first to the second (exclusive); (0, 0) for none."""
     if len(stack) < 2:
         return 0, 0
-    sizes = [_density(ref) * width for ref in stack]
+    sizes = [_measure_density(ref) * width for ref in stack]
     if sum(ref.stale / (ref.high - ref.low) * width for ref in stack) > sum(sizes) / 2:
         return 0, len(stack)
     levels: list[int] = []
     for size in sizes:  # a segment below larger ones counts as one of their level
-        levels.append(max(_level(size), levels[-1] if levels else 0))
+        levels.append(max(_find_level(size), levels[-1] if levels else 0))
     start = 0
     while start < len(stack):
         end = start + levels.count(levels[start])
@@ -186,7 +188,7 @@ def _due(stack: Sequence[SegmentRef], width: int, budget: float) -> tuple[int, i
             size = sum(sizes[start:end])
             # The result may be the last one that the next level needs. A merge that takes several batches waits, so
             # that small segments do not wait for it.
-            while end < len(stack) and _level(size) >= levels[end] and levels.count(levels[end]) + 1 >= _FAN:
+            while end < len(stack) and _find_level(size) >= levels[end] and levels.count(levels[end]) + 1 >= _FAN:
                 after = end + levels.count(levels[end])
                 size += sum(sizes[end:after])
                 if size > budget:
@@ -197,7 +199,7 @@ def _due(stack: Sequence[SegmentRef], width: int, budget: float) -> tuple[int, i
     return 0, 0
 
 
-def _level(size: float) -> int:
+def _find_level(size: float) -> int:
     level = 0
     while size >= _SMALL:
         size /= _FAN

@@ -8,19 +8,19 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from penstock.flow.state.compaction import stacks
+from penstock.flow.state.compaction import split_stacks
 from penstock.flow.state.merging import merge_segments
 from penstock.flow.state.segments import END, SEEN, WEIGHT, Segment, SegmentReader, SegmentRef, TableSpec
 from penstock.flow.state.storage import Storage
 
-#: How many stored rows are read at once, about.
+#: About how many stored rows are read at once.
 _ROWS = 1 << 18
 
 
 @dataclass(frozen=True)
 class TableSize:
-    """How large a table is: its rows, about, as long as superseded ones have not been merged away; the bytes of its
-    segments, and how many there are."""
+    """How large a table is: its approximate number of rows, as superseded rows may not have been merged yet; the bytes
+    of its segments, and their number."""
 
     rows: int
     bytes: int
@@ -40,7 +40,7 @@ def size_of(tables: Mapping[str, Sequence[SegmentRef]]) -> TableSize:
     return sum((TableSize.from_segments(refs) for refs in tables.values()), TableSize(0, 0, 0))
 
 
-def stored_spec(storage: Storage, refs: Sequence[SegmentRef], name: str, uid: str = "") -> TableSpec | None:
+def read_spec(storage: Storage, refs: Sequence[SegmentRef], name: str, uid: str = "") -> TableSpec | None:
     """The columns of a table as its newest segment has them; None for a table without segments. Raises
     CheckpointError if the segment cannot be read."""
     if not refs:
@@ -58,26 +58,26 @@ def read_rows(
     Raises CheckpointError if a segment does not fit ``spec`` or is damaged.
     """
     reader = SegmentReader(storage, uid)
-    for low, high, stack in stacks(refs, _ROWS):
-        parts = [reader.read(ref, spec).between(low, high) for ref in stack]
+    for low, high, stack in split_stacks(refs, _ROWS):
+        parts = [reader.read(ref, spec).clip(low, high) for ref in stack]
         whole = merge_segments(parts, spec, oldest=True, since=since)
         if len(whole):
-            yield _shown(whole)
+            yield _show_rows(whole)
 
 
 def count_keys(storage: Storage, refs: Sequence[SegmentRef], spec: TableSpec, uid: str = "") -> int:
-    """How many keys a table has: of a large one about, by a part of it, since the hashes of keys are spread evenly.
-    Raises CheckpointError as :func:`read_rows`."""
+    """How many keys a table has. For a large table this is estimated from a part of it, since the hashes of keys are
+    spread evenly. Raises CheckpointError as :func:`read_rows` does."""
     share = max(1, TableSize.from_segments(refs).rows // _ROWS)
-    some = [part for ref in refs if (part := ref.within(0, END // share))]
+    some = [part for ref in refs if (part := ref.clip(0, END // share))]
     reader, found = SegmentReader(storage, uid), 0
-    for low, high, stack in stacks(some, _ROWS):
-        parts = [reader.read(ref, spec).between(low, high) for ref in stack]
+    for low, high, stack in split_stacks(some, _ROWS):
+        parts = [reader.read(ref, spec).clip(low, high) for ref in stack]
         found += len(np.unique(merge_segments(parts, spec, oldest=True).hashes))
     return found * share
 
 
-def _shown(segment: Segment) -> pa.RecordBatch:
+def _show_rows(segment: Segment) -> pa.RecordBatch:
     spec = segment.spec
     columns, fields = [*segment.keys, *segment.values], [*spec.key, *spec.value]
     if spec.kind == "multiset":
@@ -89,7 +89,7 @@ def _shown(segment: Segment) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
 
 
-def oldest_seen(storage: Storage, refs: Sequence[SegmentRef], spec: TableSpec, uid: str = "") -> int | None:
+def find_oldest_seen(storage: Storage, refs: Sequence[SegmentRef], spec: TableSpec, uid: str = "") -> int | None:
     """When the oldest row was written, in milliseconds since the epoch; None without times or without rows."""
     if not spec.timed:
         return None

@@ -17,15 +17,16 @@ from penstock.columns.streams import ipc_stream
 from penstock.errors import CheckpointError, CheckpointUnavailableError
 from penstock.flow.state.storage import OUTPUT_SUFFIX, Storage, Write
 
-#: Of the rows of :class:`KeptOutput`, which are those of the exchange. Rows of version 1 have their bytes in them; in
+#: The version of the rows of :class:`KeptOutput`, rows of the exchange. In version 1 they contain their bytes, in
 #: versions 1 and 2 a single number names the edge.
 OUTPUT_VERSION = 3
 _READABLE = (1, 2, OUTPUT_VERSION)
 
 
 class KeptFile:
-    """A file in a storage for the output of one task, made when the task has some. ``name`` begins with ``prefix``; an
-    attempt at a task has a file of its own. When the ``with`` block ends with an error, the file may be incomplete.
+    """A file in a storage for the output of one task, created when the task has output. ``name`` begins with
+    ``prefix``; each attempt at a task has its own file. When the ``with`` block ends with an error, the file may be
+    incomplete.
 
     All methods raise CheckpointUnavailableError if the storage does not answer.
     """
@@ -67,8 +68,8 @@ class KeptFile:
 @dataclass(frozen=True)
 class KeptOutput:
     """The output of a batch for several targets: a file with rows of :data:`penstock.flow.graph.exchange.EXCHANGE`, its
-    SHA-256, and the tables of each target. ``version`` is that of the rows in the file. ``files`` are those that the
-    rows refer to, with their SHA-256."""
+    SHA-256, and the tables of each target. ``version`` is the version of the rows in the file. ``files`` are the files
+    that the rows refer to, with their SHA-256."""
 
     file: str
     sha256: str
@@ -127,7 +128,7 @@ class KeptOutput:
                 "Without it, start with another checkpoint directory, and make sure that all targets have the same rows"
             ) from error
         if hashlib.sha256(data).hexdigest() != digest:
-            raise content_changed(f"'{name}', which holds {self._what},")
+            raise content_changed_error(f"'{name}', which holds {self._what},")
         return data
 
     @property
@@ -137,8 +138,8 @@ class KeptOutput:
         return f"the output of batch {number}, which some targets of the job have and others do not"
 
 
-def content_changed(where: str) -> CheckpointError:
-    """The error for a file that is not what its SHA-256 says."""
+def content_changed_error(where: str) -> CheckpointError:
+    """The error for a file whose content does not have its SHA-256."""
     return CheckpointError(
         f"{where} is not the one that was committed: its content has changed; restore the checkpoint with all its "
         "files, or start the job with a new one"

@@ -12,10 +12,10 @@ from typing import Any
 from penstock.delivery import to_canonical_json
 from penstock.errors import CheckpointError
 from penstock.flow.state.compaction import join_neighbours
-from penstock.flow.state.kept_output import KeptOutput, content_changed
+from penstock.flow.state.kept_output import KeptOutput, content_changed_error
 from penstock.flow.state.parts import part_of
 from penstock.flow.state.segments import END, SegmentRef
-from penstock.flow.state.storage import Storage, missing
+from penstock.flow.state.storage import Storage, missing_error
 from penstock.flow.time.watermarks import OperatorTime, WatermarkProgress
 
 VERSION = 1
@@ -32,7 +32,7 @@ class Sinks:
     keeping: tuple[str, ...] = ()
     repeating: tuple[str, ...] = ()
 
-    def lacking(self, had: Sinks, *, everywhere: bool) -> list[str]:
+    def find_lacking(self, had: Sinks, *, everywhere: bool) -> list[str]:
         """The repeating tables that may lack a batch which was computed for the tables ``had``, and which one of them
         has; ``everywhere``: all of them have it."""
         sure = Counter(had.repeating) + Counter(had.keeping if everywhere else ())
@@ -65,9 +65,9 @@ class Manifest:
 
     def files(self) -> frozenset[str]:
         """The names of the files that hold the state."""
-        return frozenset(ref.file for ref in self._refs())
+        return frozenset(ref.file for ref in self._walk_refs())
 
-    def _refs(self) -> Iterator[SegmentRef]:
+    def _walk_refs(self) -> Iterator[SegmentRef]:
         for tables in self.operators.values():
             for refs in tables.values():
                 yield from refs
@@ -75,7 +75,7 @@ class Manifest:
     @property
     def bytes(self) -> int:
         """The bytes of all segments."""
-        return sum({(ref.file, ref.offset): ref.bytes for ref in self._refs()}.values())
+        return sum({(ref.file, ref.offset): ref.bytes for ref in self._walk_refs()}.values())
 
     def write(self, storage: Storage, name: str) -> str:
         """Write the manifest as ``name`` and return the reference to it: the name, ``#`` and the SHA-256 of the
@@ -111,7 +111,7 @@ class Manifest:
         where = f"'{name}', which names the files of the job's state,"
         data = storage.open(name).to_pybytes()
         if hashlib.sha256(data).hexdigest() != digest:
-            raise content_changed(where)
+            raise content_changed_error(where)
         found = json.loads(data)
         if found["version"] != VERSION:
             raise CheckpointError(
@@ -148,11 +148,11 @@ class Manifest:
 
 
 def check_state(storage: Storage, reference: str) -> Manifest:
-    """The manifest of a reference, all of whose files are there. Raises CheckpointError, which names a missing one."""
+    """The manifest of a reference, all of whose files exist. Raises CheckpointError, which names a missing file."""
     manifest = Manifest.read(storage, reference)
     lost = manifest.files() - {each.name for each in storage.files()} if manifest.operators else frozenset()
     if lost:
-        raise missing(min(lost), storage.place)
+        raise missing_error(min(lost), storage.place)
     return manifest
 
 
@@ -173,7 +173,7 @@ def merge_reports(
     for uid, parts in changed.items():
         former = before.operators.get(uid, {})
         names = dict.fromkeys([*former, *(name for *_, tables in parts for name in tables)])
-        tables = {name: _of_table(former.get(name, ()), name, parts) for name in names}
+        tables = {name: _merge_table(former.get(name, ()), name, parts) for name in names}
         operators[uid] = {name: refs for name, refs in tables.items() if refs or part_of(name) is None}
     return Manifest(
         batch,
@@ -185,12 +185,12 @@ def merge_reports(
     )
 
 
-def _of_table(
+def _merge_table(
     former: Sequence[SegmentRef], name: str, parts: Sequence[tuple[int, int, Tables]]
 ) -> tuple[SegmentRef, ...]:
     left = list(former)
     for low, high, _ in parts:
-        pieces = ((each.within(0, low), each.within(high, END)) for each in left)
+        pieces = ((each.clip(0, low), each.clip(high, END)) for each in left)
         left = [piece for both in pieces for piece in both if piece]
     refs = [*left, *(ref for *_, tables in parts for ref in tables.get(name, ()))]
     return tuple(join_neighbours(refs))

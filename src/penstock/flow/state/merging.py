@@ -22,7 +22,7 @@ def merge_segments(segments: Sequence[Segment], spec: TableSpec, *, oldest: bool
         whole = Segment.from_rows(pa.concat_batches([segment.rows for segment in segments]), spec)
     if not len(whole):
         return whole
-    return _newest(whole, oldest, since) if spec.replaces else sum_weights(whole)
+    return _keep_newest(whole, oldest, since) if spec.replaces else sum_weights(whole)
 
 
 def sum_weights(whole: Segment) -> Segment:
@@ -33,7 +33,7 @@ def sum_weights(whole: Segment) -> Segment:
     return whole.with_marks(order[begins][kept], weights[kept])
 
 
-def _newest(whole: Segment, oldest: bool, since: int) -> Segment:
+def _keep_newest(whole: Segment, oldest: bool, since: int) -> Segment:
     second = whole.second if whole.spec.has_second else None
     order, begins = sort_into_runs(whole.hashes, second, whole.identity)
     kept = order[begins]

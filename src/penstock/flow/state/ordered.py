@@ -1,4 +1,4 @@
-"""Tables with an order inside a key: rows at places, of which those of a range are read."""
+"""Tables with an order inside a key: rows at places, of which a range can be read."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from penstock.flow.state.merging import merge_segments
 from penstock.flow.state.segments import Segment
 from penstock.flow.state.tables import Table
 
-#: The place of a row among those of its key, a number of 64 bits.
+#: The place of a row among the rows of its key, a number of 64 bits.
 Places = npt.NDArray[np.int64]
 #: Places are stored as unsigned numbers of the same order.
 _SIGN = np.uint64(1 << 63)
@@ -30,7 +30,7 @@ class OrderedState(Table):
         """The rows of each group's key at the places from ``low`` to ``high`` (exclusive), by group and place: the
         group of each, its place, and its values. Other rows are not read."""
         everything: RowIndices = np.arange(len(groups))
-        begins, finishes = _stored(low), _stored(high)
+        begins, finishes = _to_hashes(low), _to_hashes(high)
         pieces: list[tuple[Segment, RowIndices, RowIndices]] = []
         for ref in self._layers:
             segment, which, rows, ends = self._find(ref, groups, everything)
@@ -47,7 +47,7 @@ class OrderedState(Table):
             return np.zeros(0, np.int64), np.zeros(0, np.int64), nothing
         index = np.concatenate([which for _, which, _ in pieces])
         places = np.concatenate([segment.second[rows] for segment, _, rows in pieces])
-        present = np.concatenate([self._present(segment, rows) for segment, _, rows in pieces])
+        present = np.concatenate([self._find_present(segment, rows) for segment, _, rows in pieces])
         order = np.lexsort((places, index))  # of equal ones, the first is the newest
         newest = np.ones(len(order), np.bool_)
         newest[1:] = (index[order[1:]] != index[order[:-1]]) | (places[order[1:]] != places[order[:-1]])
@@ -61,22 +61,22 @@ class OrderedState(Table):
 
     def put(self, groups: Groups, index: RowIndices, places: Places, values: pa.RecordBatch, present: Flags) -> None:
         """Replace the rows at these places of the groups ``index`` by ``values``, or delete them where ``present`` is
-        false: what their values are does not matter. No row is there twice."""
+        false: then their values do not matter. No row occurs twice."""
         if len(index):
-            self._write(partial(self._replaced, groups, index, places, values, present))
+            self._write(partial(self._make_replacement, groups, index, places, values, present))
 
-    def _replaced(
+    def _make_replacement(
         self, groups: Groups, index: RowIndices, places: Places, values: pa.RecordBatch, present: Flags
     ) -> Segment:
         self._stale += 2 * int(np.count_nonzero(~present))
         keys = take_rows(groups.keys, index).columns
-        columns = [pa.array(groups.hashes[index]), pa.array(_stored(places)), *keys, *values.columns]
-        return merge_segments([self._changed(columns, present)], self.spec, oldest=False)
+        columns = [pa.array(groups.hashes[index]), pa.array(_to_hashes(places)), *keys, *values.columns]
+        return merge_segments([self._make_change(columns, present)], self.spec, oldest=False)
 
-    def _present(self, segment: Segment, rows: RowIndices) -> Flags:
+    def _find_present(self, segment: Segment, rows: RowIndices) -> Flags:
         marks = segment.marks.take(pa.array(rows)).to_numpy(zero_copy_only=False)
-        return np.asarray(marks & self._alive(segment, rows), np.bool_)
+        return np.asarray(marks & self._find_alive(segment, rows), np.bool_)
 
 
-def _stored(places: Places) -> Hashes:
+def _to_hashes(places: Places) -> Hashes:
     return places.view(np.uint64) ^ _SIGN

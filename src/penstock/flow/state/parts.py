@@ -61,22 +61,22 @@ class Parts:
         self._tables: dict[tuple[str, int], Table] = {}
         for stored, segments in refs.items():
             found = part_of(stored)
-            own = [part for ref in segments if (part := ref.within(low, high))]
+            own = [part for ref in segments if (part := ref.clip(low, high))]
             if found is not None and found[0] in self._specs and own:
-                self._tables[found] = self._made(found[0], own)
+                self._tables[found] = self._make_table(found[0], own)
 
-    def _made(self, name: str, refs: Sequence[SegmentRef]) -> Table:
+    def _make_table(self, name: str, refs: Sequence[SegmentRef]) -> Table:
         return open_table(self._specs[name], refs, self._reader)
 
-    def known(self, stored: str) -> bool:
-        """Whether a name in manifests is that of a part."""
+    def is_part(self, stored: str) -> bool:
+        """Whether a name in manifests is the name of a part."""
         found = part_of(stored)
         return found is not None and found[0] in self._specs
 
     def table(self, name: str, time: int) -> Table:
         """A part, empty if there is none. Raises KeyError for a table without parts."""
         if (name, time) not in self._tables:
-            self._tables[name, time] = self._made(name, ())
+            self._tables[name, time] = self._make_table(name, ())
         return self._tables[name, time]
 
     def times(self, name: str) -> list[int]:
@@ -88,7 +88,7 @@ class Parts:
         for name in self._specs:
             self._tables.pop((name, time), None)
 
-    def named(self) -> dict[str, Table]:
+    def name_tables(self) -> dict[str, Table]:
         """The parts by their names in manifests."""
         return {f"{name}{_MARK}{time}": table for (name, time), table in self._tables.items()}
 

@@ -26,7 +26,7 @@ from penstock.errors import CheckpointError
 from penstock.flow.state.storage import Storage, Write
 from penstock.spi import bare_name, is_own_name, own_name
 
-#: Of the layout above, the hashes and the references.
+#: The version of the layout above, the hashes and the references.
 VERSION = 1
 
 HASH, ROW, SEEN, PRESENT, WEIGHT = "__hash", "__row", "__seen", "__present", "__weight"
@@ -69,16 +69,16 @@ class TableSpec:
 
     @property
     def has_second(self) -> bool:
-        """Whether rows of a key are told apart by a second number."""
+        """Whether a second number distinguishes the rows of a key."""
         return self.kind != "keyed"
 
-    def living(self, ttl_ms: int | None) -> TableSpec:
+    def with_time_to_live(self, ttl_ms: int | None) -> TableSpec:
         """The table with that time to live; None for one that keeps its rows."""
         return replace(self, timed=ttl_ms is not None, ttl_ms=ttl_ms)
 
-    def stored(self, names: Sequence[str]) -> list[str]:
-        """The names of columns in the segments. Those of penstock's own begin with two underscores there: a user's
-        column that has the name of one of them gets another."""
+    def name_in_segments(self, names: Sequence[str]) -> list[str]:
+        """The names of columns in the segments. Penstock's own columns begin with two underscores there: a user's
+        column with the name of one of them gets another name."""
         known = dict(self.names)
         own = {each: f"__{bare_name(each)}" for each in (*self.key.names, *self.value.names) if is_own_name(each)}
         taken = set(own.values())
@@ -90,7 +90,7 @@ class TableSpec:
 
     def schema(self) -> pa.Schema:
         """The columns of its segments."""
-        keys, values = (self.stored(each.names) for each in (self.key, self.value))
+        keys, values = (self.name_in_segments(each.names) for each in (self.key, self.value))
         return pa.schema(
             [
                 pa.field(HASH, pa.uint64()),
@@ -114,7 +114,7 @@ class SegmentRef:
     file: str
     offset: int
     bytes: int
-    #: How many rows are valid: of a whole segment exactly, of a part about.
+    #: How many rows are valid: exactly for a whole segment, approximately for a part.
     rows: int
     low: int
     high: int
@@ -122,7 +122,7 @@ class SegmentRef:
     kind: Kind
     #: About how many rows, here and in older segments, they supersede.
     stale: int = 0
-    #: The bytes of a row, about.
+    #: About how many bytes a row has.
     width: int = 0
     #: When the last of the rows was written, in milliseconds since the epoch; 0 without times. For rows without times
     #: in a table that got them later: when it did.
@@ -160,7 +160,7 @@ class SegmentRef:
                 "the checkpoint from a backup, or start with another checkpoint directory"
             ) from error
 
-    def within(self, low: int, high: int) -> SegmentRef | None:
+    def clip(self, low: int, high: int) -> SegmentRef | None:
         """The part with hashes from ``low`` to ``high`` (exclusive); None if there is none."""
         low, high = max(low, self.low), min(high, self.high)
         if (low, high) == (self.low, self.high):
@@ -229,7 +229,7 @@ class Segment:
         taken = self.rows.take(pa.array(chosen))
         return Segment.from_rows(taken.set_column(last, taken.schema.field(last), pa.array(marks)), self.spec)
 
-    def between(self, low: int, high: int) -> Segment:
+    def clip(self, low: int, high: int) -> Segment:
         """The rows with hashes from ``low`` to ``high`` (exclusive)."""
         first = 0 if low <= 0 else int(np.searchsorted(self.hashes, np.uint64(low)))
         last = len(self) if high >= END else int(np.searchsorted(self.hashes, np.uint64(high)))
@@ -255,10 +255,10 @@ class SegmentWriter:
         return self._context.__exit__(*error)
 
     def add(self, segment: Segment, low: int, high: int, newest: int, stale: int) -> SegmentRef:
-        """Write a segment of one row at least, and return the reference to it."""
+        """Write a segment of at least one row, and return the reference to it."""
         self._append(bytes(-self._size % _ALIGNMENT))
         offset = self._size
-        content = _stream(segment.rows)
+        content = _write_stream(segment.rows)
         self._append(content)
         for part in HashIndex.from_hashes(segment.hashes).parts():
             self._append(part)
@@ -284,7 +284,7 @@ class SegmentWriter:
         self._size += memoryview(part).nbytes
 
 
-def _stream(rows: pa.RecordBatch) -> pa.Buffer:
+def _write_stream(rows: pa.RecordBatch) -> pa.Buffer:
     """Rows as an IPC stream, in a buffer of exactly its size: a growing one would be copied."""
     count = pa.MockOutputStream()
     with pa.ipc.new_stream(count, rows.schema) as stream:
@@ -296,7 +296,7 @@ def _stream(rows: pa.RecordBatch) -> pa.Buffer:
 
 
 class SegmentReader:
-    """Opens segments of an operator; each file once. Where a table has times, rows without one have that of the
+    """Opens segments of an operator, each file once. Where a table has times, rows without a time have the time of the
     reference. ``now_ms`` is the time of the batch."""
 
     def __init__(self, storage: Storage, uid: str, now_ms: int = 0):
@@ -312,9 +312,9 @@ class SegmentReader:
         Value columns that the segment does not have are null. Raises CheckpointError if its columns differ in another
         way, or if the file is damaged.
         """
-        return self.indexed(ref, spec)[0].between(ref.low, ref.high)
+        return self.read_indexed(ref, spec)[0].clip(ref.low, ref.high)
 
-    def indexed(self, ref: SegmentRef, spec: TableSpec) -> tuple[Segment, HashIndex]:
+    def read_indexed(self, ref: SegmentRef, spec: TableSpec) -> tuple[Segment, HashIndex]:
         """As :meth:`read`, but with the rows outside of the valid range too, and the index of all of them."""
         key = ref.file, ref.offset, ref.seen
         found = self._opened.get(key)
@@ -323,8 +323,8 @@ class SegmentReader:
         return found
 
     def spec(self, ref: SegmentRef, name: str) -> TableSpec:
-        """The columns of a segment, as those of a table of this ``name``. Raises CheckpointError if it is damaged."""
-        found = self._rows(ref).schema
+        """The columns of a segment as a table of this ``name``. Raises CheckpointError if it is damaged."""
+        found = self._read_rows(ref).schema
         key, value = (
             pa.schema([field.with_name(field.name[len(prefix) :]) for field in found if field.name.startswith(prefix)])
             for prefix in (_KEY, _VALUE)
@@ -332,45 +332,45 @@ class SegmentReader:
         return TableSpec(name, key, value, ref.kind, SEEN in found.names)
 
     def _read(self, ref: SegmentRef, spec: TableSpec) -> tuple[Segment, HashIndex]:
-        rows = self._rows(ref)
+        rows = self._read_rows(ref)
         try:
-            index = HashIndex.read(self._content(ref).slice(ref.index))
+            index = HashIndex.read(self._read_content(ref).slice(ref.index))
         except ValueError as error:
-            raise self._damaged(ref, str(error)) from error
-        return Segment.from_rows(self._adapted(rows, ref, spec), spec), index
+            raise self._damaged_error(ref, str(error)) from error
+        return Segment.from_rows(self._adapt_rows(rows, ref, spec), spec), index
 
-    def _rows(self, ref: SegmentRef) -> pa.RecordBatch:
+    def _read_rows(self, ref: SegmentRef) -> pa.RecordBatch:
         try:
-            with pa.ipc.open_stream(self._content(ref).slice(0, ref.index)) as stream:
+            with pa.ipc.open_stream(self._read_content(ref).slice(0, ref.index)) as stream:
                 return stream.read_next_batch()
         except (pa.ArrowInvalid, OSError, StopIteration) as error:
-            raise self._damaged(ref, str(error) or "it has no rows") from error
+            raise self._damaged_error(ref, str(error) or "it has no rows") from error
 
-    def _content(self, ref: SegmentRef) -> pa.Buffer:
+    def _read_content(self, ref: SegmentRef) -> pa.Buffer:
         content = self._files.get(ref.file)
         if content is None:
             content = self._files[ref.file] = self._storage.open(ref.file)
         end = ref.offset + ref.bytes
         if content.size < end:
-            raise self._damaged(ref, f"it has {content.size} bytes instead of {end} or more")
+            raise self._damaged_error(ref, f"it has {content.size} bytes instead of {end} or more")
         return content.slice(ref.offset, ref.bytes)
 
-    def _adapted(self, rows: pa.RecordBatch, ref: SegmentRef, spec: TableSpec) -> pa.RecordBatch:
+    def _adapt_rows(self, rows: pa.RecordBatch, ref: SegmentRef, spec: TableSpec) -> pa.RecordBatch:
         expected = spec.schema()
         if rows.schema.equals(expected):
             return rows
         self._compare(rows.schema, ref, spec)
-        columns = [_column(rows, field, ref) for field in expected]
+        columns = [_read_column(rows, field, ref) for field in expected]
         return pa.RecordBatch.from_arrays(columns, schema=expected)
 
-    def misfits(self, ref: SegmentRef, spec: TableSpec) -> list[str]:
+    def find_misfits(self, ref: SegmentRef, spec: TableSpec) -> list[str]:
         """How the columns of a segment differ from those of a table, beside value columns that were added. Raises
         CheckpointError if it is damaged."""
-        return _differences(self._rows(ref).schema, ref, spec)
+        return _find_differences(self._read_rows(ref).schema, ref, spec)
 
     def _compare(self, found: pa.Schema, ref: SegmentRef, spec: TableSpec) -> None:
         """Raises CheckpointError for columns that a start should have refused."""
-        differences = _differences(found, ref, spec)
+        differences = _find_differences(found, ref, spec)
         if differences:
             raise CheckpointError(
                 f"the state '{spec.name}' of the operator '{self._uid}' in the checkpoint does not fit the job: "
@@ -378,14 +378,14 @@ class SegmentReader:
                 "another checkpoint directory"
             )
 
-    def _damaged(self, ref: SegmentRef, reason: str) -> CheckpointError:
+    def _damaged_error(self, ref: SegmentRef, reason: str) -> CheckpointError:
         return CheckpointError(
             f"'{ref.file}', part of the state of the operator '{self._uid}', cannot be read: {reason}; restore the "
             "checkpoint from a backup, or start with another checkpoint directory"
         )
 
 
-def _column(rows: pa.RecordBatch, field: pa.Field, ref: SegmentRef) -> pa.Array:
+def _read_column(rows: pa.RecordBatch, field: pa.Field, ref: SegmentRef) -> pa.Array:
     """A column of a table from the rows of a segment, which may lack it."""
     at = rows.schema.get_field_index(field.name)
     if at >= 0:
@@ -393,7 +393,7 @@ def _column(rows: pa.RecordBatch, field: pa.Field, ref: SegmentRef) -> pa.Array:
     return pa.array(np.full(len(rows), ref.seen)) if field.name == SEEN else pa.nulls(len(rows), field.type)
 
 
-def _differences(found: pa.Schema, ref: SegmentRef, spec: TableSpec) -> list[str]:
+def _find_differences(found: pa.Schema, ref: SegmentRef, spec: TableSpec) -> list[str]:
     """How columns that are stored differ from those of a table, beside value columns that were added. What a table of
     groups no longer needs does not matter."""
     if ref.kind != spec.kind:
@@ -404,16 +404,16 @@ def _differences(found: pa.Schema, ref: SegmentRef, spec: TableSpec) -> list[str
     for field in expected:
         at = found.get_field_index(field.name)
         if at >= 0 and found.field(at).type != field.type:
-            differences.append(f"{_spoken(field.name)} had the type {found.field(at).type}, now {field.type}")
+            differences.append(f"{_describe_column(field.name)} had the type {found.field(at).type}, now {field.type}")
         elif at < 0 and field.name != SEEN and (spec.exact or field.name.startswith(_KEY)):
-            differences.append(f"{_spoken(field.name)} is new: {field.type}")
+            differences.append(f"{_describe_column(field.name)} is new: {field.type}")
     gone = [name for name in found.names if expected.get_field_index(name) < 0 and name != SEEN]
     if spec.exact and spec.kind == "keyed":
         gone = [name for name in gone if not name.startswith(_VALUE)]
-    return [*differences, *(f"{_spoken(name)} is gone" for name in gone)]
+    return [*differences, *(f"{_describe_column(name)} is gone" for name in gone)]
 
 
-def _spoken(column: str) -> str:
+def _describe_column(column: str) -> str:
     if column.startswith(_KEY):
         return f"the key column '{column.removeprefix(_KEY)}'"
     return f"the value column '{column.removeprefix(_VALUE)}'" if column.startswith(_VALUE) else f"'{column}'"

@@ -21,10 +21,10 @@ from pyarrow import fs
 
 from penstock.errors import CheckpointError, CheckpointUnavailableError
 
-#: How names of files with the output of a batch end, which nothing reads after the batch.
+#: The end of the names of files with the output of a batch, which nothing reads after the batch.
 OUTPUT_SUFFIX = ".rows"
-#: After this time without being read, a copy of a remote file is deleted, and that of output, of which each batch may
-#: have as much as of its input.
+#: A copy of a remote file is deleted after the first time without being read, a copy of output after the second: each
+#: batch may have as much output as input.
 _UNREAD_SECONDS, _UNREAD_OUTPUT_SECONDS = 3600, 300
 
 
@@ -64,7 +64,7 @@ class Storage(abc.ABC):
                 f"the state of a job cannot be kept at '{uri}': {error}; use a path of this machine, s3://, gs:// or "
                 "hdfs://"
             ) from error
-        return RemoteStorage(uri, str(cache or _own_cache()))
+        return RemoteStorage(uri, str(cache or _make_own_cache()))
 
     @property
     @abc.abstractmethod
@@ -99,7 +99,7 @@ class Storage(abc.ABC):
     def delete(self, name: str) -> None:
         """Delete a file, if there is one of that name."""
 
-    def unseen(self, names: Collection[str]) -> list[str]:
+    def find_unseen(self, names: Collection[str]) -> list[str]:
         """The files, possibly written by other machines, that this machine cannot see; always empty for storage that
         all machines reach under one address."""
         return []
@@ -118,41 +118,41 @@ class LocalStorage(Storage):
     @contextmanager
     def create(self, name: str) -> Iterator[Write]:
         path, action = Path(self.folder, name), f"write '{name}' to"
-        with _failures(action, self.folder):
+        with _translate_failures(action, self.folder):
             try:
                 file = path.open("xb", buffering=0)
             except FileNotFoundError:
-                _make(path.parent)
+                _make_folder(path.parent)
                 file = path.open("xb", buffering=0)
 
         def write(part: Any) -> None:
-            with _failures(action, self.folder):
+            with _translate_failures(action, self.folder):
                 rest = memoryview(part).cast("B")
                 while len(rest):
                     rest = rest[file.write(rest) :]
 
         with file:
             yield write
-            with _failures(action, self.folder):
+            with _translate_failures(action, self.folder):
                 os.fsync(file.fileno())
                 _sync(path.parent)
 
     def open(self, name: str) -> pa.Buffer:
-        with _failures(f"read '{name}' from", self.folder):
+        with _translate_failures(f"read '{name}' from", self.folder):
             try:
-                return _mapped(Path(self.folder, name))
+                return _map_file(Path(self.folder, name))
             except FileNotFoundError as error:
-                raise missing(name, self.folder) from error
+                raise missing_error(name, self.folder) from error
 
     def take(self, name: str, source: Storage) -> None:
         """As :meth:`Storage.take`. Files never change, so one on the same disk gets a hard link. A copy gets its name
         when it is whole, so that no crash leaves a part of it."""
         path = Path(self.folder, name)
         draft = path.with_name(f".{name}.{uuid.uuid4().hex}")
-        with _failures(f"write '{name}' to", self.folder):
-            _make(path.parent)
+        with _translate_failures(f"write '{name}' to", self.folder):
+            _make_folder(path.parent)
             try:
-                if not (isinstance(source, LocalStorage) and _linked(draft, Path(source.folder, name))):
+                if not (isinstance(source, LocalStorage) and _link_file(draft, Path(source.folder, name))):
                     self.write(draft.name, [source.open(name)])
                 draft.replace(path)
                 _sync(path.parent)
@@ -160,7 +160,7 @@ class LocalStorage(Storage):
                 draft.unlink(missing_ok=True)
 
     def files(self) -> Iterator[StoredFile]:
-        with _failures("list", self.folder):
+        with _translate_failures("list", self.folder):
             try:
                 entries = list(os.scandir(self.folder))
             except FileNotFoundError:
@@ -174,10 +174,10 @@ class LocalStorage(Storage):
                     yield StoredFile(entry.name, found.st_size, found.st_mtime_ns // 1_000_000)
 
     def delete(self, name: str) -> None:
-        with _failures(f"delete '{name}' from", self.folder):
+        with _translate_failures(f"delete '{name}' from", self.folder):
             Path(self.folder, name).unlink(missing_ok=True)
 
-    def unseen(self, names: Collection[str]) -> list[str]:
+    def find_unseen(self, names: Collection[str]) -> list[str]:
         return sorted(name for name in names if not Path(self.folder, name).exists())
 
 
@@ -197,35 +197,35 @@ class RemoteStorage(Storage):
     @contextmanager
     def create(self, name: str) -> Iterator[Write]:
         action = f"write '{name}' to"
-        with _failures(action, self.uri):
-            system, path = self._place(name)
+        with _translate_failures(action, self.uri):
+            system, path = self._find_place(name)
             system.create_dir(path.rpartition("/")[0], recursive=True)
             stream = system.open_output_stream(path)
-        with self._kept(name) as keep:
+        with self._keep_copy(name) as keep:
 
             def write(part: Any) -> None:
-                with _failures(action, self.uri):
+                with _translate_failures(action, self.uri):
                     stream.write(part)
                 keep(part)
 
             with stream:
                 yield write
-                with _failures(action, self.uri):
+                with _translate_failures(action, self.uri):
                     stream.close()
 
     def open(self, name: str) -> pa.Buffer:
-        path = self._cached(name)
-        with _failures(f"read '{name}' from", self.uri):
+        path = self._find_cached(name)
+        with _translate_failures(f"read '{name}' from", self.uri):
             with suppress(FileNotFoundError):  # not read here yet, or deleted by another process, also at this moment
                 os.utime(path)
-                return _mapped(path)
-            content = self._fetched(name)
-            with self._kept(name) as keep:
+                return _map_file(path)
+            content = self._fetch_file(name)
+            with self._keep_copy(name) as keep:
                 keep(content)
-            return _mapped(path)
+            return _map_file(path)
 
     def files(self) -> Iterator[StoredFile]:
-        with _failures("list", self.uri):
+        with _translate_failures("list", self.uri):
             system, folder = fs.FileSystem.from_uri(self.uri)
             found = system.get_file_info(fs.FileSelector(folder, allow_not_found=True))
         for each in found:
@@ -233,25 +233,25 @@ class RemoteStorage(Storage):
                 yield StoredFile(each.base_name, each.size, (each.mtime_ns or 0) // 1_000_000)
 
     def delete(self, name: str) -> None:
-        with _failures(f"delete '{name}' from", self.uri):
-            system, path = self._place(name)
+        with _translate_failures(f"delete '{name}' from", self.uri):
+            system, path = self._find_place(name)
             with suppress(FileNotFoundError):
                 system.delete_file(path)
-            self._cached(name).unlink(missing_ok=True)
+            self._find_cached(name).unlink(missing_ok=True)
 
-    def _place(self, name: str) -> tuple[fs.FileSystem, str]:
+    def _find_place(self, name: str) -> tuple[fs.FileSystem, str]:
         system, folder = fs.FileSystem.from_uri(self.uri)
         return system, f"{folder.rstrip('/')}/{name}"
 
-    def _fetched(self, name: str) -> pa.Buffer:
-        system, path = self._place(name)
+    def _fetch_file(self, name: str) -> pa.Buffer:
+        system, path = self._find_place(name)
         try:
             with system.open_input_stream(path) as stream:
                 return stream.read_buffer()
         except FileNotFoundError as error:
-            raise missing(name, self.uri) from error
+            raise missing_error(name, self.uri) from error
 
-    def _cached(self, name: str) -> Path:
+    def _find_cached(self, name: str) -> Path:
         return Path(self.cache, f"{self._mark}-{name}")
 
     @property
@@ -260,21 +260,21 @@ class RemoteStorage(Storage):
         return hashlib.blake2b(self.uri.encode(), digest_size=8).hexdigest()
 
     @contextmanager
-    def _kept(self, name: str) -> Iterator[Write]:
+    def _keep_copy(self, name: str) -> Iterator[Write]:
         """Writes the copy of a file in the cache, and deletes old ones."""
-        path, action = self._cached(name), f"write '{name}' to"
+        path, action = self._find_cached(name), f"write '{name}' to"
         draft = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
-        with _failures(action, self.cache):
+        with _translate_failures(action, self.cache):
             path.parent.mkdir(parents=True, exist_ok=True)
             file = draft.open("xb")
 
         def write(part: Any) -> None:
-            with _failures(action, self.cache):
+            with _translate_failures(action, self.cache):
                 file.write(part)
 
         with file:
             yield write
-        with _failures(action, self.cache):
+        with _translate_failures(action, self.cache):
             draft.replace(path)
             for each in os.scandir(self.cache):
                 most = _UNREAD_OUTPUT_SECONDS if each.name.endswith(OUTPUT_SUFFIX) else _UNREAD_SECONDS
@@ -283,7 +283,7 @@ class RemoteStorage(Storage):
                         os.unlink(each.path)
 
 
-def _mapped(path: Path) -> pa.Buffer:
+def _map_file(path: Path) -> pa.Buffer:
     """The content of a file, mapped into memory."""
     with path.open("rb") as file:
         if os.fstat(file.fileno()).st_size == 0:
@@ -291,14 +291,14 @@ def _mapped(path: Path) -> pa.Buffer:
         return pa.py_buffer(mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ))
 
 
-def _make(folder: Path) -> None:
+def _make_folder(folder: Path) -> None:
     """Make a folder, if there is none."""
     if not folder.is_dir():
         folder.mkdir(parents=True, exist_ok=True)
         _sync(folder.parent)
 
 
-def _linked(path: Path, file: Path) -> bool:
+def _link_file(path: Path, file: Path) -> bool:
     """Make a hard link to a file. False where that is impossible: on another disk, or on one without links."""
     with suppress(OSError):
         path.hardlink_to(file)
@@ -315,17 +315,17 @@ def _sync(folder: Path) -> None:
         os.close(opened)
 
 
-def _own_cache() -> Path:
-    """A folder that others cannot write to."""
+def _make_own_cache() -> Path:
+    """A folder that other users cannot write to."""
     path = Path(tempfile.gettempdir(), f"penstock-state-{os.getuid()}")
-    with _failures("make the folder", str(path)):
+    with _translate_failures("make the folder", str(path)):
         path.mkdir(mode=0o700, exist_ok=True)
         if path.stat().st_uid != os.getuid():
             raise PermissionError(f"it belongs to the user {path.owner()}")
     return path
 
 
-def missing(name: str, place: str) -> CheckpointError:
+def missing_error(name: str, place: str) -> CheckpointError:
     return CheckpointError(
         f"'{name}' in '{place}' is missing, but the checkpoint names it as part of the job's state; restore it from a "
         "backup, or start with another checkpoint directory"
@@ -333,7 +333,7 @@ def missing(name: str, place: str) -> CheckpointError:
 
 
 @contextmanager
-def _failures(action: str, place: str) -> Iterator[None]:
+def _translate_failures(action: str, place: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:

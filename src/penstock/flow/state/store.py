@@ -61,11 +61,13 @@ class StateStore:
         for spec in specs:
             if spec.parted:
                 continue
-            own = [part for ref in refs.get(spec.name, ()) if (part := ref.within(low, high))]
+            own = [part for ref in refs.get(spec.name, ()) if (part := ref.clip(low, high))]
             since = 0 if spec.ttl_ms is None else now_ms - spec.ttl_ms
             self._tables[spec.name] = open_table(spec, own, reader, since, last=last)
         unknown = [
-            name for name, stored in refs.items() if stored and name not in self._tables and not self._parts.known(name)
+            name
+            for name, stored in refs.items()
+            if stored and name not in self._tables and not self._parts.is_part(name)
         ]
         if unknown:
             raise CheckpointError(
@@ -120,13 +122,13 @@ class StateStore:
         return self._parts.times(name)
 
     def drop(self, time: int) -> None:
-        """Drop the parts of all tables at ``time``, whatever is in them."""
+        """Drop the parts of all tables at ``time``, with everything in them."""
         self._parts.drop(time)
 
     def flush(self) -> Mapping[str, Sequence[SegmentRef]]:
         """Write the changes of all tables as one file, and return the segments that the state of this range consists of
         from now on. When the call returns, they are durable."""
-        tables = self._tables | self._parts.named()
+        tables = self._tables | self._parts.name_tables()
         with SegmentWriter(self._storage, f"{self._prefix}{uuid.uuid4().hex}.arrow") as writer:
             result = {name: table.flush(writer, self._low, self._high) for name, table in tables.items()}
         pa.default_memory_pool().release_unused()  # merges have used much

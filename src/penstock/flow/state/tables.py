@@ -17,7 +17,7 @@ from penstock.columns.hash_loops import sum_found_weights
 from penstock.columns.hashing import Groups, Hashes, row_hashes, sort_into_runs
 from penstock.columns.index import HashIndex
 from penstock.columns.sums import ranges
-from penstock.flow.state.compaction import Merge, join_neighbours, merges, remove_merged, stale_rows
+from penstock.flow.state.compaction import Merge, count_stale_rows, join_neighbours, plan_merges, remove_merged
 from penstock.flow.state.merging import merge_segments, sum_weights
 from penstock.flow.state.segments import END, Segment, SegmentReader, SegmentRef, SegmentWriter, TableSpec
 
@@ -44,7 +44,7 @@ class Table:
         self._last = last
         if spec.timed and spec.kind != "multiset":
             refs = [ref if ref.seen else replace(ref, seen=reader.now_ms) for ref in refs]
-        self.refs = _living(refs, since)
+        self.refs = _drop_expired(refs, since)
         self._reader = reader
         self._since = since
         #: What was written and is not part of ``_settled`` yet.
@@ -75,32 +75,32 @@ class Table:
         newest = 1 + max((ref.newest for ref in self.refs), default=0)
         own = SegmentRef("", 0, 0, len(change), low, high, newest, self.spec.kind, self._stale, change.width)
         refs = [own, *self.refs]
-        due = merges(refs, low, high, own.weight)
+        due = plan_merges(refs, low, high, own.weight)
         result = []
         for ref in remove_merged(refs, due):
             if ref.file:
                 result.append(ref)
-            elif len(part := change.between(ref.low, ref.high)):
+            elif len(part := change.clip(ref.low, ref.high)):
                 result.append(writer.add(part, ref.low, ref.high, ref.newest, ref.stale))
         for merge in due:
-            result += self._merged(merge, change, writer)
+            result += self._run_merge(merge, change, writer)
         return join_neighbours(result)
 
-    def _merged(self, merge: Merge, change: Segment, writer: SegmentWriter) -> Sequence[SegmentRef]:
+    def _run_merge(self, merge: Merge, change: Segment, writer: SegmentWriter) -> Sequence[SegmentRef]:
         """The segment that a merge makes, if there are rows in it."""
         parts = [
-            (self._reader.read(ref, self.spec) if ref.file else change).between(merge.low, merge.high)
+            (self._reader.read(ref, self.spec) if ref.file else change).clip(merge.low, merge.high)
             for ref in merge.refs
         ]
         whole = merge_segments(parts, self.spec, oldest=merge.oldest, since=self._since)
         if not len(whole):
             return ()
-        stale = 0 if merge.oldest else stale_rows(merge, sum(map(len, parts)) - len(whole))
+        stale = 0 if merge.oldest else count_stale_rows(merge, sum(map(len, parts)) - len(whole))
         return (writer.add(whole, merge.low, merge.high, merge.newest, stale),)
 
-    def everything(self) -> Segment:
+    def read_all(self) -> Segment:
         """All rows, as they are after the change of this batch."""
-        stored = [self._reader.read(ref, self.spec).between(ref.low, ref.high) for ref in self.refs]
+        stored = [self._reader.read(ref, self.spec).clip(ref.low, ref.high) for ref in self.refs]
         change = self._settle()
         parts = stored if change is None else [change, *stored]
         if not parts:
@@ -127,22 +127,22 @@ class Table:
     def _find(
         self, ref: SegmentRef, groups: Groups, which: RowIndices
     ) -> tuple[Segment, RowIndices, RowIndices, RowIndices]:
-        """A segment, and those of the groups ``which``, ascending, that may have rows in it: from where, and until
-        where (exclusive)."""
-        segment, index = self._reader.indexed(ref, self.spec) if ref.file else self._index_change()
+        """A segment, and the groups among ``which``, ascending, that may have rows in it: where these begin and end
+        (exclusive)."""
+        segment, index = self._reader.read_indexed(ref, self.spec) if ref.file else self._index_change()
         first = 0 if ref.low == 0 else int(np.searchsorted(groups.hashes, np.uint64(ref.low)))
         last = len(groups) if ref.high == END else int(np.searchsorted(groups.hashes, np.uint64(ref.high)))
         if (first, last) != (0, len(groups)):
             which = which[slice(*np.searchsorted(which, [first, last]))]
         return segment, *index.find(segment.hashes, groups.hashes, which)
 
-    def _alive(self, segment: Segment, rows: RowIndices) -> Flags:
+    def _find_alive(self, segment: Segment, rows: RowIndices) -> Flags:
         """Which of the ``rows`` of a segment were written recently."""
         if not self.spec.timed:
             return np.ones(len(rows), np.bool_)
         return np.asarray(segment.seen[rows] > self._since, np.bool_)
 
-    def _changed(self, columns: Sequence[pa.Array], marks: npt.NDArray[np.bool_ | np.int64]) -> Segment:
+    def _make_change(self, columns: Sequence[pa.Array], marks: npt.NDArray[np.bool_ | np.int64]) -> Segment:
         """The rows of a change: their hashes, keys and values, and marks."""
         seen = [pa.array(np.full(len(marks), self._reader.now_ms))] if self.spec.timed else []
         schema = self.spec.schema()
@@ -153,9 +153,9 @@ class Table:
         return Segment.from_rows(pa.RecordBatch.from_arrays(fitting, schema=schema), self.spec)
 
 
-def _living(refs: Sequence[SegmentRef], since: int) -> Sequence[SegmentRef]:
-    """Segments, newest first, without the oldest ones of which no row was written after ``since``. One above a segment
-    that is kept stays: it hides rows of it."""
+def _drop_expired(refs: Sequence[SegmentRef], since: int) -> Sequence[SegmentRef]:
+    """Segments, newest first, without the oldest ones in which no row was written after ``since``. A segment above one
+    that is kept stays, because it hides rows of that one."""
     oldest_first = sorted(refs, key=lambda ref: ref.newest)
     return list(dropwhile(lambda ref: 0 < ref.seen <= since, oldest_first))[::-1]
 
@@ -176,33 +176,35 @@ class KeyedState(Table):
             if not len(missing):
                 break
             segment, which, rows, ends = self._find(ref, groups, missing)
-            which, rows = _same_keys(segment, rows, ends, groups, which)
+            which, rows = _keep_same_keys(segment, rows, ends, groups, which)
             if len(which):
                 present = segment.marks.take(pa.array(rows)).to_numpy(zero_copy_only=False)
-                present = present & self._alive(segment, rows)
+                present = present & self._find_alive(segment, rows)
                 known[which], found[which] = True, present
                 pieces.append((segment, which[present], rows[present]))
                 missing = missing[~known[missing]]
                 if not ref.file:
                     stored = ~known
         self._asked = groups.hashes, found if stored is None else found & stored
-        return found, self._gathered(pieces, len(groups))
+        return found, self._gather_values(pieces, len(groups))
 
     def put(self, groups: Groups, values: pa.RecordBatch, present: Flags) -> None:
         """Replace the rows of these keys by ``values``, or delete them where ``present`` is false. A group whose values
         stay the same need not be put."""
         if len(groups):
-            self._write(partial(self._replaced, groups, values, present, self._asked))
+            self._write(partial(self._make_replacement, groups, values, present, self._asked))
 
-    def _replaced(self, groups: Groups, values: pa.RecordBatch, present: Flags, asked: tuple[Hashes, Flags]) -> Segment:
+    def _make_replacement(
+        self, groups: Groups, values: pa.RecordBatch, present: Flags, asked: tuple[Hashes, Flags]
+    ) -> Segment:
         self._stale += sum_found_weights(*asked, groups.hashes, np.where(present, 1, 2))
-        return self._changed([pa.array(groups.hashes), *groups.keys.columns, *values.columns], present)
+        return self._make_change([pa.array(groups.hashes), *groups.keys.columns, *values.columns], present)
 
     def put_keys(self, groups: Groups) -> None:
-        """Note that these keys are there, in a table without values."""
+        """Add these keys to a table without values."""
         self.put(groups, build_batch([], self.spec.value, len(groups)), np.ones(len(groups), np.bool_))
 
-    def _gathered(self, pieces: Sequence[tuple[Segment, RowIndices, RowIndices]], rows: int) -> pa.RecordBatch:
+    def _gather_values(self, pieces: Sequence[tuple[Segment, RowIndices, RowIndices]], rows: int) -> pa.RecordBatch:
         """The values of the rows of these segments, each for one of ``rows`` groups."""
         places = np.full(rows, -1)
         total = 0
@@ -254,7 +256,7 @@ class MultisetState(Table):
         order, begins = sort_into_runs(index.view(np.uint64), second, values)
         chosen = order[begins]
         if self.spec.timed:  # the first is the newest
-            alive = np.concatenate([self._alive(segment, rows) for segment, rows in pieces])
+            alive = np.concatenate([self._find_alive(segment, rows) for segment, rows in pieces])
             weights = np.where(alive, weights, 0)[chosen]
         else:
             weights = np.add.reduceat(weights[order], np.flatnonzero(begins))
@@ -269,24 +271,24 @@ class MultisetState(Table):
         With times, a weight that would become negative becomes zero: the retracted row was forgotten.
         """
         if len(hashes):
-            self._write(partial(self._added, hashes, keys, values, weights))
+            self._write(partial(self._make_addition, hashes, keys, values, weights))
 
-    def _added(
+    def _make_addition(
         self, hashes: Hashes, keys: pa.RecordBatch, values: pa.RecordBatch, weights: npt.NDArray[np.int64]
     ) -> Segment:
-        hashed = [pa.array(hashes), pa.array(row_hashes(values, self.spec.stored(self.spec.value.names)))]
-        change = sum_weights(self._changed([*hashed, *keys.columns, *values.columns], weights))
+        hashed = [pa.array(hashes), pa.array(row_hashes(values, self.spec.name_in_segments(self.spec.value.names)))]
+        change = sum_weights(self._make_change([*hashed, *keys.columns, *values.columns], weights))
         if self.spec.timed:
-            return self._with_stored(change)
+            return self._add_stored(change)
         self._stale += 2 * int(np.count_nonzero(change.marks.to_numpy() < 0))
         return change
 
-    def _with_stored(self, change: Segment) -> Segment:
+    def _add_stored(self, change: Segment) -> Segment:
         """The weights after a change of distinct rows."""
         groups = Groups.by_key(change.hashes, build_batch(list(change.keys), self.spec.key, len(change)))
         index, values, stored = self.get(groups)
         both = [pa.concat_arrays(pair) for pair in zip(change.values, values.columns, strict=True)]
-        second = np.concatenate([change.second, row_hashes(values, self.spec.stored(values.schema.names))])
+        second = np.concatenate([change.second, row_hashes(values, self.spec.name_in_segments(values.schema.names))])
         order, begins = sort_into_runs(np.concatenate([groups.index, index]).view(np.uint64), second, both)
         changes = change.marks.to_numpy()
         sums = np.add.reduceat(np.concatenate([changes, stored])[order], np.flatnonzero(begins))
@@ -301,11 +303,11 @@ class MultisetState(Table):
         return change.with_marks(kept, after[kept])
 
 
-def _same_keys(
+def _keep_same_keys(
     segment: Segment, rows: RowIndices, ends: RowIndices, groups: Groups, which: RowIndices
 ) -> tuple[RowIndices, RowIndices]:
-    """Of these rows with the hashes of the groups ``which``, those with their keys. A row that has the hash but another
-    key is followed by others of its hash until ``ends`` (exclusive)."""
+    """The rows with the keys of the groups ``which``, among these rows with their hashes. A row that has the hash but
+    another key is followed by the other rows of its hash until ``ends`` (exclusive)."""
     same = same_rows(segment.keys, rows, groups.keys.columns, which)
     if same.all():
         return which, rows

@@ -8,7 +8,7 @@ import pyarrow as pa
 from penstock.columns.equality import Flags
 from penstock.errors import RecordError
 from penstock.flow.rows.envelope import WEIGHT
-from penstock.spi import KIND, located
+from penstock.spi import KIND, locate_error
 from penstock.types import RowKind
 
 _HINT = (
@@ -23,7 +23,7 @@ def check_times(rows: pa.RecordBatch, column: str) -> None:
     missing = _missing(rows, column)
     if missing is not None and missing.any():
         error = RecordError("the row has no event time", field=column, hint=_HINT.format(column=column))
-        raise located(error, rows, int(np.argmax(missing)))
+        raise locate_error(error, rows, int(np.argmax(missing)))
 
 
 def count_without_time(rows: pa.RecordBatch, column: str) -> int:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from penstock.flow.kernels.moments.far_times import LISTED_END, ahead_at, first_moment, for_each
+from penstock.flow.kernels.moments.far_times import LISTED_END, ahead_at, first_moment, map_each
 
 Millis: TypeAlias = NDArray[np.int64]
 
@@ -48,7 +48,7 @@ def _replaced(found: Millis, given: Millis, convert: Callable[[int], int]) -> Mi
     if not far.any():
         return found
     made = found.copy()
-    made[far] = for_each(given[far] * 1000, convert) // 1000
+    made[far] = map_each(given[far] * 1000, convert) // 1000
     return made
 
 

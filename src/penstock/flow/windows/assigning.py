@@ -23,7 +23,7 @@ from penstock.types import arrow_type
 
 @dataclass(frozen=True)
 class Chain:
-    """A sequence of works, and calls of the user's functions."""
+    """A sequence of steps, and calls of user-defined functions."""
 
     works: Sequence[BatchTransform | FunctionCall]
 
@@ -88,7 +88,7 @@ class WindowAssigner:
         return made
 
 
-def _work(node: WindowTable, facts: PathFacts) -> WindowAssigner:
+def _make_work(node: WindowTable, facts: PathFacts) -> WindowAssigner:
     if node.windowing.processing:
         reason = "a window of processing time without GROUP BY of its window is not supported"
         where = str(node.windowing.place or "")
@@ -96,4 +96,4 @@ def _work(node: WindowTable, facts: PathFacts) -> WindowAssigner:
     return WindowAssigner.from_node(node, local_zone(facts.session), keeps=facts.keeps)
 
 
-WINDOW_TABLE = RowWork(WindowTable, _work)
+WINDOW_TABLE = RowWork(WindowTable, _make_work)

@@ -88,7 +88,7 @@ class InWindowsOperator(Operator):
     def tables(self) -> tuple[TableSpec, ...]:
         if self._joins:
             return tuple(
-                TableSpec(f"rows {number}", _numbered(each), each.value_schema, "multiset", side=number, parted=True)
+                TableSpec(f"rows {number}", _number_keys(each), each.value_schema, "multiset", side=number, parted=True)
                 for number, each in enumerate(self.inputs)
             )
         keys = self.inputs[0].key_schema
@@ -111,7 +111,7 @@ class InWindowsOperator(Operator):
             for at, end in enumerate(ends.tolist()):
                 if bounds[at] < bounds[at + 1]:
                     self._take(number, take_rows(batch, order[bounds[at] : bounds[at + 1]]), state, end)
-        context.emit(self._closed(state, clock))
+        context.emit(self._close_windows(state, clock))
 
     @property
     def _joins(self) -> bool:
@@ -121,7 +121,7 @@ class InWindowsOperator(Operator):
         """Take rows of an input into a window."""
         part, given = state.part(end), self.inputs[number]
         if self._joins:
-            keys = build_batch([rows.column(each) for each in given.keys], _numbered(given), len(rows))
+            keys = build_batch([rows.column(each) for each in given.keys], _number_keys(given), len(rows))
             values = rows.select(given.value_schema.names)
             part.multiset(f"rows {number}").add(hashes_of(rows), keys, values, weights_of(rows))
             return
@@ -130,7 +130,7 @@ class InWindowsOperator(Operator):
         values = change.select([name for name in self.schema.names if name not in given.keys])
         part.multiset(_RESULT).add(key_hashes(keys.columns, len(keys)), keys, values, weights_of(change))
 
-    def _closed(self, state: StateStore, clock: Clock) -> pa.RecordBatch:
+    def _close_windows(self, state: StateStore, clock: Clock) -> pa.RecordBatch:
         """The results of the windows that close."""
         ends = np.array(sorted({end for each in self.tables for end in state.times(each.name)}), np.int64)
         results = []
@@ -138,22 +138,22 @@ class InWindowsOperator(Operator):
             part = state.part(end)
             if self._joins:
                 rows = [
-                    _rows_of(part.multiset(f"rows {number}").everything(), each)
+                    _read_rows(part.multiset(f"rows {number}").read_all(), each)
                     for number, each in enumerate(self.inputs)
                 ]
                 results.append(run_nested(self.inner, rows, StateStore.empty(self.inner.tables)))
             else:
-                results.append(_weighted(part.multiset(_RESULT).everything(), self.schema))
+                results.append(_append_weights(part.multiset(_RESULT).read_all(), self.schema))
             state.drop(end)
-        return pa.concat_batches(results) if results else Delta.nothing(self.schema)
+        return pa.concat_batches(results) if results else Delta.make_empty(self.schema)
 
 
-def _numbered(given: Input) -> pa.Schema:
-    """The columns of keys: those of both inputs have the same names."""
+def _number_keys(given: Input) -> pa.Schema:
+    """The columns of keys, which have the same names for both inputs."""
     return pa.schema([pa.field(f"key{number}", each.type) for number, each in enumerate(given.key_schema)])
 
 
-def _rows_of(whole: Segment, given: Input) -> pa.RecordBatch:
+def _read_rows(whole: Segment, given: Input) -> pa.RecordBatch:
     """The rows of an input, as an operator takes them."""
     columns = dict(zip(given.keys, whole.keys, strict=True))
     columns |= dict(zip(given.value_schema.names, whole.values, strict=True))
@@ -162,14 +162,14 @@ def _rows_of(whole: Segment, given: Input) -> pa.RecordBatch:
     return build_batch(arrays, pa.schema(fields), len(whole))
 
 
-def _weighted(whole: Segment, schema: pa.Schema) -> pa.RecordBatch:
+def _append_weights(whole: Segment, schema: pa.Schema) -> pa.RecordBatch:
     columns = dict(zip(whole.spec.key.names, whole.keys, strict=True))
     columns |= dict(zip(whole.spec.value.names, whole.values, strict=True))
     fields = [*schema, pa.field(WEIGHT, pa.int64(), nullable=False)]
     return build_batch([*(columns[name] for name in schema.names), whole.marks], pa.schema(fields), len(whole))
 
 
-def _operator(node: InWindows, facts: JobFacts) -> Operator:
+def _make_operator(node: InWindows, facts: JobFacts) -> Operator:
     own = replace(node.inner, uid=node.uid)
     inner: Operator
     if isinstance(own, Deduplicate):  # what is first by event time is known when the window closes
@@ -181,4 +181,4 @@ def _operator(node: InWindows, facts: JobFacts) -> Operator:
     return InWindowsOperator.from_operator(inner, node.windows, zone=local_zone(facts.session))
 
 
-IN_WINDOWS = NodeOperator(InWindows, _operator)
+IN_WINDOWS = NodeOperator(InWindows, _make_operator)

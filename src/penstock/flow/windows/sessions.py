@@ -15,10 +15,10 @@ from penstock.columns.hashing import Groups, key_hashes, take_rows
 from penstock.flow.kernels.moments.local import local_zone
 from penstock.flow.operators.aggregate import GroupAggregateOperator
 from penstock.flow.operators.contract import Input, OneInputOperator, OperatorContext, TimeDomain
-from penstock.flow.operators.deltas import Delta, concat_columns, select_groups, whole_rows
+from penstock.flow.operators.deltas import Delta, concat_columns, make_whole_rows, select_groups
 from penstock.flow.operators.nested import run_nested
 from penstock.flow.operators.node_operators import NodeOperator
-from penstock.flow.operators.timers import TIMERS, set_timers, timers_table, woken_groups
+from penstock.flow.operators.timers import TIMERS, find_woken_groups, make_timers_table, set_timers
 from penstock.flow.rows.envelope import ARRIVAL, END, HASH, NEXT, START, TIME, WEIGHT, hashes_of, weights_of
 from penstock.flow.state.store import StateStore, TableSpec
 from penstock.flow.time.missing_times import count_without_time
@@ -60,7 +60,7 @@ class _Sessions:
     changed: Flags
     #: Of the stored sessions, then of the rows of the batch, the session that each is part of.
     of: RowIndices
-    #: The places behind all of their rows.
+    #: The places after all of their rows.
     nexts: RowIndices
 
 
@@ -113,8 +113,8 @@ class SessionOperator(OneInputOperator):
 
     @property
     def kept(self) -> Input:
-        """The rows that are kept: those of the input, with their time if that is processing time, and their place if
-        the order of arrival matters."""
+        """The rows that are kept: the input's rows, with their time if that is processing time, and their place if the
+        order of arrival matters."""
         (given,) = self.inputs
         more = [*([TIME] if self.processing else []), *([ARRIVAL] if self.ordered else [])]
         return Input(pa.schema([*given.schema, *(pa.field(each, pa.int64()) for each in more)]), given.keys)
@@ -144,7 +144,7 @@ class SessionOperator(OneInputOperator):
         return (
             TableSpec(_BOUNDS, given.key_schema, self._bound, "multiset"),
             TableSpec(_ROWS, given.key_schema, given.value_schema, "multiset"),
-            timers_table(given),
+            make_timers_table(given),
         )
 
     def process(self, inputs: Sequence[pa.RecordBatch], context: OperatorContext) -> None:
@@ -153,11 +153,11 @@ class SessionOperator(OneInputOperator):
         if self.processing:
             batch = batch.append_column(TIME, pa.array(np.full(len(batch), clock.now)))
         context.count_late(count_without_time(batch, *self.times))
-        local, valid = self._local(batch)
+        local, valid = self._find_local_times(batch)
         batch = batch if valid.all() else take_rows(batch, np.flatnonzero(valid))
         local = local[valid]
         due = [each for each in state.times(TIMERS) if each <= clock.after]
-        groups = woken_groups(batch, given, state, due)
+        groups = find_woken_groups(batch, given, state, due)
         stored, bounds, _ = state.multiset(_BOUNDS).get(groups)
         nexts = np.zeros(len(groups), np.int64)
         if self.ordered:
@@ -165,13 +165,13 @@ class SessionOperator(OneInputOperator):
             places = nexts[groups.index[: len(batch)]] + np.arange(len(batch))
             batch = batch.append_column(ARRIVAL, pa.array(places))
             nexts += len(batch)
-        found = self._merged(groups.index[: len(batch)], local, stored, bounds, nexts)
+        found = self._merge_sessions(groups.index[: len(batch)], local, stored, bounds, nexts)
         closing = self.zone.instants(found.ends - 1)
         late, closed = closing <= clock.before, closing <= clock.after
         rows = found.of[len(stored) :]
         kept = ~late[rows]
         new = take_rows(batch, np.flatnonzero(kept))
-        context.emit(self._closed(groups, found, closed & ~late, new, rows[kept], state))
+        context.emit(self._close_sessions(groups, found, closed & ~late, new, rows[kept], state))
         self._keep(groups, found, closed, stored, bounds, state)
         live = found.changed & ~closed
         set_timers(state, groups, found.groups[live], closing[live] // self._width * self._width)
@@ -180,20 +180,20 @@ class SessionOperator(OneInputOperator):
                 state.drop(each)
         context.count_late(int(np.count_nonzero(~kept)))
         if self.processing:
-            context.wake_at(self._wake(state, clock))
+            context.wake_at(self._find_wake_time(state, clock))
 
     # --- sessions --------------------------------------------------------------------------------------------
 
-    def _local(self, batch: pa.RecordBatch) -> tuple[Millis, Flags]:
+    def _find_local_times(self, batch: pa.RecordBatch) -> tuple[Millis, Flags]:
         if self.processing:
             return self.zone.local(batch.column(TIME).to_numpy()), np.ones(len(batch), np.bool_)
         instants, valid = millis_of(batch.column(self.windowing.time))
         return self.zone.local(instants), valid
 
-    def _merged(
+    def _merge_sessions(
         self, groups: RowIndices, local: Millis, stored: RowIndices, bounds: pa.RecordBatch, nexts: RowIndices
     ) -> _Sessions:
-        """The sessions that the stored ones, and rows of these groups and times, make up. ``nexts`` are places behind
+        """The sessions that the stored ones, and rows of these groups and times, make up. ``nexts`` are places after
         the rows of each group."""
         of = np.concatenate([stored, groups])
         starts = np.concatenate([bounds.column(START).to_numpy(), local])
@@ -233,7 +233,7 @@ class SessionOperator(OneInputOperator):
         columns = pa.RecordBatch.from_arrays([pa.array(each) for each in values], schema=self._bound)
         state.multiset(_BOUNDS).add(groups.hashes[of], take_rows(groups.keys, of), columns, weights)
 
-    def _wake(self, state: StateStore, clock: Clock) -> int | None:
+    def _find_wake_time(self, state: StateStore, clock: Clock) -> int | None:
         """When all sessions of the next part of the timers have closed: when its last millisecond is over."""
         times = (each + self._width for each in state.times(TIMERS))
         return min((each for each in times if each > clock.after + 1), default=None)
@@ -245,7 +245,7 @@ class SessionOperator(OneInputOperator):
 
     # --- rows ------------------------------------------------------------------------------------------------
 
-    def _closed(
+    def _close_sessions(
         self, groups: Groups, found: _Sessions, closed: Flags, batch: pa.RecordBatch, of: RowIndices, state: StateStore
     ) -> pa.RecordBatch:
         """The results of the sessions that close. The rows of ``batch`` are of the sessions ``of``; those of others are
@@ -256,8 +256,8 @@ class SessionOperator(OneInputOperator):
         index, values, weights = state.multiset(_ROWS).get(select_groups(groups, asked))
         owners = np.flatnonzero(asked)[index]
         keys = take_rows(groups.keys, owners)
-        old = whole_rows(given, keys, values)
-        session = self._session_of(found, owners, self._local(old)[0])
+        old = make_whole_rows(given, keys, values)
+        session = self._find_sessions(found, owners, self._find_local_times(old)[0])
         gone, stays = np.flatnonzero(closed[session]), np.flatnonzero(~closed[of])
         new = take_rows(batch, np.flatnonzero(closed[of])).select(given.schema.names)
         whole = concat_columns([take_rows(old, gone).columns, new.columns], given.schema, len(gone) + len(new))
@@ -273,10 +273,10 @@ class SessionOperator(OneInputOperator):
             ),
             np.concatenate([-weights[gone], weights_of(kept)]),
         )
-        return self._given(whole, change, found.starts[sessions], found.ends[sessions])
+        return self._make_output(whole, change, found.starts[sessions], found.ends[sessions])
 
     @staticmethod
-    def _session_of(found: _Sessions, groups: RowIndices, local: Millis) -> RowIndices:
+    def _find_sessions(found: _Sessions, groups: RowIndices, local: Millis) -> RowIndices:
         """The session of each row that is stored, by its group and its time: the last one that began before it."""
         order = np.lexsort((found.starts, found.groups))
         both = np.concatenate([found.groups[order], groups])
@@ -288,24 +288,24 @@ class SessionOperator(OneInputOperator):
         result[mixed] = begun
         return order[result[len(order) :]]
 
-    def _given(self, rows: pa.RecordBatch, weights: Millis, starts: Millis, ends: Millis) -> pa.RecordBatch:
+    def _make_output(self, rows: pa.RecordBatch, weights: Millis, starts: Millis, ends: Millis) -> pa.RecordBatch:
         """The rows of whole sessions, or their groups."""
         if self.groups is not None:
-            return self._aggregated(self.groups, rows, weights, starts, ends)
+            return self._aggregate_rows(self.groups, rows, weights, starts, ends)
         columns = dict(zip(rows.schema.names, rows.columns, strict=True))
         net = Delta(
-            self._windowed(columns, starts, ends, len(rows)), weights, np.zeros(len(rows), np.uint64)
+            self._append_windows(columns, starts, ends, len(rows)), weights, np.zeros(len(rows), np.uint64)
         ).cancel_out()
         return net.at(net.weights > 0).output()
 
-    def _aggregated(
+    def _aggregate_rows(
         self, groups: GroupAggregateOperator, rows: pa.RecordBatch, weights: Millis, starts: Millis, ends: Millis
     ) -> pa.RecordBatch:
         """The groups of whole sessions. Their rows are in the order of their time, and those of one time as they
         arrived."""
         given = groups.inputs[0]
         if groups.ordered:
-            order = np.lexsort((rows.column(ARRIVAL).to_numpy(), self._local(rows)[0]))
+            order = np.lexsort((rows.column(ARRIVAL).to_numpy(), self._find_local_times(rows)[0]))
             rows, weights, starts, ends = take_rows(rows, order), weights[order], starts[order], ends[order]
         columns = [*rows.select(self.inputs[0].schema.names).columns, pa.array(starts), pa.array(ends)]
         plain = pa.RecordBatch.from_arrays(columns, schema=given.schema)
@@ -314,11 +314,11 @@ class SessionOperator(OneInputOperator):
         made = run_nested(groups, [whole], StateStore.empty(groups.tables))
         first, last = (made.column(name).to_numpy() for name in _BOUND.names)
         named = dict(zip(made.schema.names, made.columns, strict=True))
-        result = self._windowed(named, first, last, len(made))
+        result = self._append_windows(named, first, last, len(made))
         return Delta(result, weights_of(made), np.zeros(len(made), np.uint64)).output()
 
-    def _windowed(self, columns: dict[str, pa.Array], starts: Millis, ends: Millis, count: int) -> pa.RecordBatch:
-        """Rows of these columns, with those of their session."""
+    def _append_windows(self, columns: dict[str, pa.Array], starts: Millis, ends: Millis, count: int) -> pa.RecordBatch:
+        """Rows of these columns, with the columns of their session."""
         for name, times in zip(self.schema.names[-3:], (starts, ends, self.zone.instants(ends - 1)), strict=True):
             columns[name] = pa.array(times * 1000).view(self.schema.field(name).type)
         return build_batch([columns[name] for name in self.schema.names], self.schema, count)

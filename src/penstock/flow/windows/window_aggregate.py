@@ -16,7 +16,7 @@ from penstock.flow.operators.accumulators import counts_of
 from penstock.flow.operators.aggregate import GROUPS, GroupAggregateOperator
 from penstock.flow.operators.contract import Input, Operator, OperatorContext, TimeDomain
 from penstock.flow.operators.deltas import Delta
-from penstock.flow.operators.group_states import ROWS, Pane, merged_into, together
+from penstock.flow.operators.group_states import ROWS, Pane, merge_into, merge_panes
 from penstock.flow.operators.local_aggregate import LocalAggregate
 from penstock.flow.operators.node_operators import JobFacts, NodeOperator
 from penstock.flow.rows.envelope import hashes_of, weights_of
@@ -37,7 +37,7 @@ class WindowAggregateOperator(Operator):
     """Groups the rows of each window by keys.
 
     The state of a slice of time is in parts of the tables, by its end, and is dropped when its last window closes. A
-    row is late when its last window is closed; it is left out of earlier ones. Where states cannot be put together, a
+    row is late when its last window is closed; it is left out of earlier ones. Where states cannot be merged, a
     slice is a window, and a row is in several.
     """
 
@@ -109,21 +109,21 @@ class WindowAggregateOperator(Operator):
         batch, *combined = inputs
         state, clock = context.state, context.clock
         if self.groups.local is not None and combined[0].num_rows:
-            late = self._merge(self.groups.local, self.groups.local.joined(combined[0], batch), state, clock)
+            late = self._merge(self.groups.local, self.groups.local.join_rows(combined[0], batch), state, clock)
         else:
             late = self._take(batch, state, clock) if batch.num_rows else 0
         context.count_late(late + count_without_time(batch, *self.times))
-        context.emit(self._closed(state, clock))
+        context.emit(self._close_windows(state, clock))
         if self.processing:
-            context.wake_at(self._wake(state, clock))
+            context.wake_at(self._find_wake_time(state, clock))
 
     # --- rows ------------------------------------------------------------------------------------------------
 
     def _take(self, batch: pa.RecordBatch, state: StateStore, clock: Clock) -> int:
         """Take rows into their slices; the number of those that are late."""
         found, valid = self.slices.assign(batch, clock.now)
-        ends, of, late = self._late(found, clock)
-        for rows, end in self._slices(ends, of, valid & ~late, clock):
+        ends, of, late = self._find_late(found, clock)
+        for rows, end in self._divide_slices(ends, of, valid & ~late, clock):
             self._add(batch if len(rows) == len(batch) else take_rows(batch, rows), state, end)
         return int(np.count_nonzero(valid & late))
 
@@ -131,20 +131,20 @@ class WindowAggregateOperator(Operator):
         """Take groups of rows into their slices; the number of rows that are late."""
         pane = local.pane(groups)
         found = self.slices.assign(groups, clock.now)[0] if self.processing else local.ends(groups)
-        ends, of, late = self._late(found, clock)
-        for rows, end in self._slices(ends, of, ~late, clock):
+        ends, of, late = self._find_late(found, clock)
+        for rows, end in self._divide_slices(ends, of, ~late, clock):
             table = state.part(end).keyed(GROUPS)
-            merged, _, _, new = merged_into(table, pane.at(rows), strict=self.groups.strict)
+            merged, _, _, new = merge_into(table, pane.at(rows), strict=self.groups.strict)
             table.put(merged, new, np.ones(len(merged), np.bool_))
         return int(counts_of(pane.states.column(ROWS))[late].sum())
 
-    def _late(self, found: Millis, clock: Clock) -> tuple[Millis, RowIndices, Flags]:
+    def _find_late(self, found: Millis, clock: Clock) -> tuple[Millis, RowIndices, Flags]:
         """The different slices of these rows, which of them each row is in, and whether it is late."""
         ends, of = np.unique(found, return_inverse=True)
         late = self.slices.closing(last_windows(self.slices, ends)) <= clock.before
         return ends, of, late[of]
 
-    def _slices(self, ends: Millis, of: Millis, kept: Flags, clock: Clock) -> list[tuple[Millis, int]]:
+    def _divide_slices(self, ends: Millis, of: Millis, kept: Flags, clock: Clock) -> list[tuple[Millis, int]]:
         """The rows that are ``kept`` by the slice that they are put into."""
         rows = np.flatnonzero(kept)
         order = rows[np.argsort(of[rows], kind="stable")]
@@ -166,12 +166,12 @@ class WindowAggregateOperator(Operator):
         groups = Groups.by_key(hashes_of(rows), rows.select(self.inputs[0].keys))
         table = part.keyed(GROUPS)
         _, old = table.get(groups)
-        new = self.groups.states.updated(old, rows, weights_of(rows), groups, part)
+        new = self.groups.states.update(old, rows, weights_of(rows), groups, part)
         table.put(groups, new, counts_of(new.column(ROWS)) != 0)
 
     # --- windows ---------------------------------------------------------------------------------------------
 
-    def _closed(self, state: StateStore, clock: Clock) -> pa.RecordBatch:
+    def _close_windows(self, state: StateStore, clock: Clock) -> pa.RecordBatch:
         """The results of the windows that close, which go with the slices that no other window needs."""
         times = state.times(GROUPS)
         found = {each: self.slices.windows(each) if self.shared else [each] for each in times}
@@ -184,20 +184,20 @@ class WindowAggregateOperator(Operator):
             parts = [each for each in times if window in found[each]]
             for each in parts:
                 if each not in panes:
-                    panes[each] = Pane.from_segment(state.part(each).keyed(GROUPS).everything())
+                    panes[each] = Pane.from_segment(state.part(each).keyed(GROUPS).read_all())
             slices = [panes[each] for each in parts]
-            whole = slices[0] if len(slices) == 1 else together(slices, strict=self.groups.strict)
-            results.append(self._result(whole, window))
+            whole = slices[0] if len(slices) == 1 else merge_panes(slices, strict=self.groups.strict)
+            results.append(self._make_result(whole, window))
         done = windows[closing <= clock.after]
         for each, own in found.items():
             if not len(own) or own[-1] in done:
                 state.drop(each)
         if not results:
-            return Delta.nothing(self.schema)
+            return Delta.make_empty(self.schema)
         rows = pa.concat_batches(results)
         return Delta(rows, np.ones(len(rows), np.int64), np.zeros(len(rows), np.uint64)).output()
 
-    def _wake(self, state: StateStore, clock: Clock) -> int | None:
+    def _find_wake_time(self, state: StateStore, clock: Clock) -> int | None:
         """When the next window closes that has rows: when its last millisecond is over."""
         found = {
             window for each in state.times(GROUPS) for window in (self.slices.windows(each) if self.shared else [each])
@@ -205,30 +205,30 @@ class WindowAggregateOperator(Operator):
         closing = self.slices.closing(np.array(sorted(found), np.int64))
         return min((each + 1 for each in closing.tolist() if each > clock.after), default=None)
 
-    def _result(self, pane: Pane, window: int) -> pa.RecordBatch:
+    def _make_result(self, pane: Pane, window: int) -> pa.RecordBatch:
         there = np.flatnonzero(counts_of(pane.states.column(ROWS)) > 0)
         keys, count = take_rows(pane.keys, there), len(there)
-        groups = self.groups.results(keys, take_rows(pane.states, there))
+        groups = self.groups.compute_results(keys, take_rows(pane.states, there))
         columns = dict(zip(self.groups.schema.names, groups.columns, strict=True))
         start, end, time = self.schema.names[-3:]
         closing = self.slices.closing(np.array([window], np.int64)).item()
         if isinstance(self.slices, AttachedSlices):
             columns[start] = columns.pop(self.slices.windowing.start)
         else:
-            columns[start] = self._moment(start, self.slices.start(window), count)
-        columns |= {end: self._moment(end, window, count), time: self._moment(time, closing, count)}
+            columns[start] = self._make_moments(start, self.slices.start(window), count)
+        columns |= {end: self._make_moments(end, window, count), time: self._make_moments(time, closing, count)}
         return build_batch([columns[name] for name in self.schema.names], self.schema, count)
 
-    def _moment(self, name: str, millis: int, count: int) -> pa.Array:
+    def _make_moments(self, name: str, millis: int, count: int) -> pa.Array:
         """A column of one time."""
         return pa.repeat(pa.scalar(millis * 1000, pa.int64()), count).view(self.schema.field(name).type)
 
 
-def _operator(node: WindowAggregate, facts: JobFacts) -> Operator:
+def _make_operator(node: WindowAggregate, facts: JobFacts) -> Operator:
     zone, strict = local_zone(facts.session), facts.session.strict
     if isinstance(node.windowing, Windowing) and node.windowing.kind is WindowKind.SESSION:
         return SessionOperator.from_aggregate(node, retracts=facts.retracts, zone=zone, strict=strict)
     return WindowAggregateOperator.from_node(node, retracts=facts.retracts, zone=zone, strict=strict)
 
 
-WINDOW_AGGREGATE = NodeOperator(WindowAggregate, _operator)
+WINDOW_AGGREGATE = NodeOperator(WindowAggregate, _make_operator)

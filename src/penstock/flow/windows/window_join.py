@@ -1,4 +1,4 @@
-"""Joins of the rows of one window, on equal keys and any other condition: all rows are there when the window closes."""
+"""Joins of the rows of one window, on equal keys and any other condition: all rows are known when the window closes."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from penstock.errors import Problem, RecordError, UnsupportedError
 from penstock.flow.kernels.session import Session
 from penstock.flow.operators.contract import Input, Operator, OperatorContext
 from penstock.flow.operators.deltas import Delta
-from penstock.flow.operators.join import find_complete, pair_places
+from penstock.flow.operators.join import find_complete, find_pair_places
 from penstock.flow.rows.expressions import Evaluator, NoKernel, compile_expressions
 from penstock.plan.nodes import Join, JoinKind
-from penstock.spi import located
+from penstock.spi import locate_error
 from penstock.types import arrow_schema
 
 #: The kinds that give rows of the left side, and of the right side, without a match, beside pairs.
@@ -52,13 +52,13 @@ class WindowJoinOperator(Operator):
 
     def process(self, inputs: Sequence[pa.RecordBatch], context: OperatorContext) -> None:
         left, right = (Delta.from_batch(*each) for each in zip(inputs, self.inputs, strict=True))
-        context.emit(self._pairs(left, right))
+        context.emit(self._make_pairs(left, right))
 
-    def _pairs(self, left: Delta, right: Delta) -> pa.RecordBatch:
-        lefts, rights = self._matches(left, right)
+    def _make_pairs(self, left: Delta, right: Delta) -> pa.RecordBatch:
+        lefts, rights = self._find_matches(left, right)
         if self.kind is JoinKind.SEMI:
             return left.at(np.unique(lefts)).output()
-        lone_left, lone_right = _others(lefts, len(left)), _others(rights, len(right))
+        lone_left, lone_right = _find_others(lefts, len(left)), _find_others(rights, len(right))
         if self.kind is JoinKind.ANTI:
             return left.at(lone_left).output()
         lone_left = lone_left if self.kind in _KEEPS_LEFT else lone_left[:0]
@@ -66,11 +66,11 @@ class WindowJoinOperator(Operator):
         weights = [left.weights[lefts] * right.weights[rights], left.weights[lone_left], right.weights[lone_right]]
         lefts = np.concatenate([lefts, lone_left, np.full(len(lone_right), -1)])
         rights = np.concatenate([rights, np.full(len(lone_left), -1), lone_right])
-        columns = [*_taken(left.rows, lefts), *_taken(right.rows, rights)]
+        columns = [*_take_columns(left.rows, lefts), *_take_columns(right.rows, rights)]
         rows = build_batch(columns, self.schema, len(lefts))
         return Delta(rows, np.concatenate(weights), np.zeros(len(lefts), np.uint64)).output()
 
-    def _matches(self, left: Delta, right: Delta) -> tuple[RowIndices, RowIndices]:
+    def _find_matches(self, left: Delta, right: Delta) -> tuple[RowIndices, RowIndices]:
         """The places of the rows of pairs that match."""
         left_keys, right_keys = (
             each.rows.select(given.keys) for each, given in zip((left, right), self.inputs, strict=True)
@@ -79,30 +79,30 @@ class WindowJoinOperator(Operator):
         groups = Groups.by_key(np.concatenate([left.hashes, right.hashes]), keys)
         of = np.where(find_complete(keys), groups.index, -1)
         every = np.arange(len(left)), np.arange(len(right))
-        lefts, rights = pair_places(of[: len(left)], every[0], of[len(left) :], every[1], len(groups))
-        columns = [*_taken(left.rows, lefts), *_taken(right.rows, rights)]
+        lefts, rights = find_pair_places(of[: len(left)], every[0], of[len(left) :], every[1], len(groups))
+        columns = [*_take_columns(left.rows, lefts), *_take_columns(right.rows, rights)]
         pairs = build_batch(columns, self.condition.schema, len(lefts))
-        met = _flags(self.condition, pairs)
+        met = _evaluate_flags(self.condition, pairs)
         return lefts[met], rights[met]
 
 
-def _others(places: RowIndices, count: int) -> RowIndices:
+def _find_others(places: RowIndices, count: int) -> RowIndices:
     """The places below ``count`` that are not among ``places``."""
     alone = np.ones(count, np.bool_)
     alone[places] = False
     return np.flatnonzero(alone)
 
 
-def _taken(rows: pa.RecordBatch, places: RowIndices) -> list[pa.Array]:
+def _take_columns(rows: pa.RecordBatch, places: RowIndices) -> list[pa.Array]:
     """The columns of the rows at these places, nulls at -1."""
     indices = pa.array(places, mask=places < 0)
     return [column.take(indices) for column in rows.columns]
 
 
-def _flags(condition: Evaluator, rows: pa.RecordBatch) -> Flags:
+def _evaluate_flags(condition: Evaluator, rows: pa.RecordBatch) -> Flags:
     """Whether a condition is true for each row. Raises RecordError for a row that cannot be computed."""
     try:
         found = condition.column(rows)
     except RecordError as error:
-        raise located(error, rows, error.offset) from None
+        raise locate_error(error, rows, error.offset) from None
     return np.asarray(found.fill_null(False), np.bool_)

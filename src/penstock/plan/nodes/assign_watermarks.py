@@ -9,7 +9,7 @@ from penstock.plan.flink_sql import flink_sql
 from penstock.plan.node import Attributes, Calculation, Names
 from penstock.plan.reading import names_read
 from penstock.plan.row_traits import Traits
-from penstock.types import quoted_name
+from penstock.types import quote_name
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class AssignWatermarks(Calculation):
         return "WatermarkAssigner"
 
     def explain_step(self) -> list[str]:
-        return [f"event time {quoted_name(self.column)}, watermark {flink_sql(self.watermark)}"]
+        return [f"event time {quote_name(self.column)}, watermark {flink_sql(self.watermark)}"]
 
     def flink_attributes(self) -> Attributes:
         return ("rowtime", self.column), ("watermark", flink_sql(self.watermark))

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from penstock.plan.flink_sql import quoted_names
+from penstock.plan.flink_sql import quote_names
 from penstock.plan.kept_state import KeptState
 from penstock.plan.node import Attributes, KeyOrder, Names, Node
 from penstock.plan.nodes.keeps_columns import KeepsColumns
 from penstock.plan.row_traits import UPDATES, Traits
 from penstock.plan.state_identifier import StateIdentifier
 from penstock.plan.step_identity import Fact, StepIdentity
-from penstock.types import quoted_name
+from penstock.types import quote_name
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,8 @@ class Deduplicate(KeepsColumns):
         return f"the {self._which} row of each key"
 
     def explain_step(self) -> list[str]:
-        which = f"the {self._which} row {f'by {quoted_name(self.order)}' if self.order else 'to arrive'}"
-        return [f"{which} of each {quoted_names(self.keys)}" if self.keys else which]
+        which = f"the {self._which} row {f'by {quote_name(self.order)}' if self.order else 'to arrive'}"
+        return [f"{which} of each {quote_names(self.keys)}" if self.keys else which]
 
     def flink_attributes(self) -> Attributes:
         time = "ROWTIME" if self.order else "PROCTIME"
@@ -63,7 +63,7 @@ class Deduplicate(KeepsColumns):
         if not (self.order or self.last):  # only the keys are kept
             keys = {"": identifier.columns(self.input, self.keys)}
             return StepIdentity(step="one row of each key", facts=facts, keys=keys)
-        return identifier.kept_rows("one row of each key", self.input, self.keys, facts)
+        return identifier.identify_rows("one row of each key", self.input, self.keys, facts)
 
     def arrange_keys(self, order: KeyOrder) -> Node:
         return replace(self, keys=tuple(self.keys[at] for at in order(self.input, self.keys, "")))

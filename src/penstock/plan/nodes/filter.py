@@ -44,4 +44,4 @@ class Filter(Calculation):
 
     def own_traits(self, inputs: tuple[Traits, ...]) -> Traits:
         (below,) = inputs
-        return below.filtered(self.condition)
+        return below.filter_rows(self.condition)

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from penstock.plan.aggregate_call import AggregateCall
 from penstock.plan.expressions import Expression
-from penstock.plan.flink_sql import quoted_names
+from penstock.plan.flink_sql import quote_names
 from penstock.plan.kept_state import KeptState
 from penstock.plan.lineage import Lineage
 from penstock.plan.node import Attributes, KeyOrder, Names, Node, Stateful, Step
@@ -49,7 +49,7 @@ class GroupAggregate(Stateful, Step):
         return "Aggregate"
 
     def explain_step(self) -> list[str]:
-        head = f"group by {quoted_names(self.keys)}" if self.keys else "group all rows"
+        head = f"group by {quote_names(self.keys)}" if self.keys else "group all rows"
         return [head, *(f"  {each.describe()}" for each in self.calls)]
 
     def flink_attributes(self) -> Attributes:
@@ -75,7 +75,7 @@ class GroupAggregate(Stateful, Step):
 
     def identify_state(self, identifier: StateIdentifier, kept: KeptState) -> StepIdentity:
         assert kept.groups is not None, "its operator keeps groups"  # noqa: S101
-        return identifier.kept_groups("GROUP BY", self.input, self.keys, self.calls, kept.groups)
+        return identifier.identify_groups("GROUP BY", self.input, self.keys, self.calls, kept.groups)
 
     def arrange_keys(self, order: KeyOrder) -> Node:
         keys = tuple(self.keys[at] for at in order(self.input, self.keys, ""))

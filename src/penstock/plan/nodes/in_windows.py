@@ -1,4 +1,4 @@
-"""Steps that work in each window by itself."""
+"""Steps that work in each window separately."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class InWindows(Stateful):
         found = self.inner.identify_state(identifier, kept)
         facts = [identifier.window(below, each) for below, each in zip(self.inputs, self.windows, strict=True)]
         window = Fact(", ".join(each.meaning for each in facts), ", ".join(dict.fromkeys(x.shown for x in facts)))
-        keys = {side: _without_windows(columns) for side, columns in found.keys.items()}
+        keys = {side: _generalize_window_columns(columns) for side, columns in found.keys.items()}
         return replace(found, step=f"{found.step} in windows", facts={**found.facts, "window": window}, keys=keys)
 
     def state_notes(self, lineage: Lineage) -> Iterable[tuple[str, Fact]]:
@@ -85,7 +85,7 @@ class InWindows(Stateful):
         return self
 
     def own_traits(self, inputs: tuple[Traits, ...]) -> Traits:
-        """Those of the windows are those of the first input."""
+        """The windows of the rows are those of the first input."""
         first = inputs[0]
         names = dict(zip(self.inputs[0].schema.names, self.schema.names, strict=False))
         return replace(
@@ -93,10 +93,10 @@ class InWindows(Stateful):
             kinds=INSERTIONS,
             rowtimes=tuple(names[each] for each in first.rowtimes if each in names),
             proctimes=(),
-            window=None if first.window is None else first.window.renamed(names),
+            window=None if first.window is None else first.window.rename_columns(names),
         )
 
 
-def _without_windows(columns: Sequence[Column]) -> tuple[Column, ...]:
-    """Columns of a key, of which those of the window do not say which one it is."""
+def _generalize_window_columns(columns: Sequence[Column]) -> tuple[Column, ...]:
+    """The columns of a key. The meaning of its window columns does not say which window they belong to."""
     return tuple(replace(each, meaning=each.shown) if each.shown in _BOUNDS else each for each in columns)

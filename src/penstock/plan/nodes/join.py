@@ -20,7 +20,7 @@ from penstock.plan.state_identifier import StateIdentifier
 from penstock.plan.step_identity import SIDES, Fact, StepIdentity
 from penstock.plan.traits import traits
 from penstock.spi import CHANGES, INSERTIONS
-from penstock.types import Field, RowType, quoted_name
+from penstock.types import Field, RowType, quote_name
 
 
 class JoinKind(enum.Enum):
@@ -38,7 +38,7 @@ class JoinKind(enum.Enum):
 @dataclass(frozen=True)
 class Join(Stateful, TwoInputs):
     """Pairs the rows of ``left`` and ``right`` whose keys are equal and not null. ``schema`` has the columns of the
-    left, then those of the right, under names of its own. ``left_ttl`` and ``right_ttl`` are the times to live of the
+    left, then those of the right, under its own names. ``left_ttl`` and ``right_ttl`` are the times to live of the
     rows of each side, as of :class:`GroupAggregate`. Only within :class:`InWindows`, rows may have to meet a
     ``condition`` too, which reads columns of both sides by their own names, all of them different; and the kind may be
     SEMI or ANTI."""
@@ -89,7 +89,7 @@ class Join(Stateful, TwoInputs):
 
     def explain_step(self) -> list[str]:
         keys = zip(self.left_keys, self.right_keys, strict=True)
-        pairs = [f"{quoted_name(left)} = {quoted_name(right)}" for left, right in keys]
+        pairs = [f"{quote_name(left)} = {quote_name(right)}" for left, right in keys]
         pairs += [] if self.condition is None else [flink_sql(self.condition)]
         return [f"{self.kind.value} join on {' and '.join(pairs)}" if pairs else f"{self.kind.value} join of all pairs"]
 
@@ -99,8 +99,8 @@ class Join(Stateful, TwoInputs):
             ("joinType", self.kind.value),
             ("where", " AND ".join(f"{left} = {right}" for left, right in pairs) or "true"),
             ("select", ", ".join(self.schema.names)),
-            ("leftInputSpec", _input_spec(self.left, self.left_keys)),
-            ("rightInputSpec", _input_spec(self.right, self.right_keys)),
+            ("leftInputSpec", _describe_unique_keys(self.left, self.left_keys)),
+            ("rightInputSpec", _describe_unique_keys(self.right, self.right_keys)),
         )
 
     def columns_read(self, wanted: Names) -> tuple[Names, ...]:
@@ -171,9 +171,9 @@ class Join(Stateful, TwoInputs):
             return Traits(kinds=CHANGES, bounded=bounded, upsert_keys=left.upsert_keys, stateful=True)
         plain = self.kind is JoinKind.INNER and not left.changing and not right.changing
         kinds = INSERTIONS if plain else CHANGES
-        return Traits(kinds=kinds, bounded=bounded, upsert_keys=self._upsert_keys(left, right), stateful=True)
+        return Traits(kinds=kinds, bounded=bounded, upsert_keys=self._find_upsert_keys(left, right), stateful=True)
 
-    def _upsert_keys(self, left: Traits, right: Traits) -> tuple[Key, ...]:
+    def _find_upsert_keys(self, left: Traits, right: Traits) -> tuple[Key, ...]:
         """The keys of the rows. As in Flink, the rows of a join key are at one place, so only keys with the join key in
         them keep their order."""
         of_sides = zip(self.inputs, self._own_names, strict=True)
@@ -196,8 +196,8 @@ class Join(Stateful, TwoInputs):
         return tuple(dict.fromkeys(keys))
 
 
-def _input_spec(side: Node, keys: tuple[str, ...]) -> str:
-    """What Flink's plans say of the keys of one side."""
+def _describe_unique_keys(side: Node, keys: tuple[str, ...]) -> str:
+    """What Flink's plans say about the keys of one side."""
     known = traits(side)
     if known.has_key(keys):
         return "JoinKeyContainsUniqueKey"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from penstock.plan.flink_sql import quoted_names
+from penstock.plan.flink_sql import quote_names
 from penstock.plan.kept_state import KeptState
 from penstock.plan.node import KeyOrder, Names, Node
 from penstock.plan.nodes.keeps_columns import KeepsColumns
@@ -38,7 +38,7 @@ class Materialize(KeepsColumns):
         return "all rows of each key, in their order"
 
     def explain_step(self) -> list[str]:
-        row = f"the last row of each {quoted_names(self.keys)}" if self.keys else "the last row"
+        row = f"the last row of each {quote_names(self.keys)}" if self.keys else "the last row"
         return [f"{row}, with the random values that it had first" if self.decided else row]
 
     @property
@@ -47,7 +47,7 @@ class Materialize(KeepsColumns):
 
     def identify_state(self, identifier: StateIdentifier, kept: KeptState) -> StepIdentity:
         facts = {"random values": Fact.from_text("kept")} if self.decided else {}
-        return identifier.kept_rows("the last rows of a key", self.input, self.keys, facts, growing=False)
+        return identifier.identify_rows("the last rows of a key", self.input, self.keys, facts, growing=False)
 
     def arrange_keys(self, order: KeyOrder) -> Node:
         return replace(self, keys=tuple(self.keys[at] for at in order(self.input, self.keys, "")))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from penstock.plan.flink_sql import quoted_names
+from penstock.plan.flink_sql import quote_names
 from penstock.plan.kept_state import KeptState
 from penstock.plan.node import Attributes, KeyOrder, Names, Node
 from penstock.plan.nodes.keeps_columns import KeepsColumns
@@ -41,7 +41,7 @@ class Normalize(KeepsColumns):
         return "ChangelogNormalize"
 
     def explain_step(self) -> list[str]:
-        return [f"changes of the table with the key {quoted_names(self.keys)}"]
+        return [f"changes of the table with the key {quote_names(self.keys)}"]
 
     def flink_attributes(self) -> Attributes:
         return (("key", ", ".join(self.keys)),)
@@ -51,7 +51,7 @@ class Normalize(KeepsColumns):
         return frozenset(self.keys)
 
     def identify_state(self, identifier: StateIdentifier, kept: KeptState) -> StepIdentity:
-        return identifier.kept_rows("the changes of a table", self.input, self.keys)
+        return identifier.identify_rows("the changes of a table", self.input, self.keys)
 
     def arrange_keys(self, order: KeyOrder) -> Node:
         return replace(self, keys=tuple(self.keys[at] for at in order(self.input, self.keys, "")))

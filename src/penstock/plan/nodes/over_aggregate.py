@@ -9,7 +9,7 @@ from decimal import Decimal
 
 from penstock.plan.aggregate_call import AggregateCall
 from penstock.plan.expressions import Call, Expression, Literal
-from penstock.plan.flink_sql import quoted_names
+from penstock.plan.flink_sql import quote_names
 from penstock.plan.kept_state import KeptState
 from penstock.plan.lineage import Lineage
 from penstock.plan.node import Attributes, KeyOrder, Names, Node, Stateful, Step
@@ -19,7 +19,7 @@ from penstock.plan.sort_column import SortColumn
 from penstock.plan.state_identifier import StateIdentifier
 from penstock.plan.step_identity import Fact, StepIdentity
 from penstock.spi import INSERTIONS
-from penstock.types import STRING, Field, RowType, quoted_name
+from penstock.types import STRING, Field, RowType, quote_name
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Frame:
 
     def describe(self) -> str:
         """The frame as SQL has it, without its unit of time."""
-        ends = f"{_bound(self.start, 'PRECEDING')} AND {_bound(self.end, 'FOLLOWING')}"
+        ends = f"{_show_bound(self.start, 'PRECEDING')} AND {_show_bound(self.end, 'FOLLOWING')}"
         return f"{'ROWS' if self.rows else 'RANGE'} BETWEEN {ends}"
 
     @property
@@ -43,7 +43,7 @@ class Frame:
         return self.start is None and self.end == 0
 
 
-def _bound(offset: int | Decimal | None, way: str) -> str:
+def _show_bound(offset: int | Decimal | None, way: str) -> str:
     if offset is None:
         return f"UNBOUNDED {way}"
     if not offset:
@@ -71,17 +71,17 @@ class OverCall(AggregateCall):
     @property
     def more_arguments(self) -> str:
         if self.function in ("LAG", "LEAD"):
-            return f", {self.number}" + ("" if self.default is None else f", {quoted_name(self.default)}")
+            return f", {self.number}" + ("" if self.default is None else f", {quote_name(self.default)}")
         return super().more_arguments
 
 
 @dataclass(frozen=True)
 class OverAggregate(Stateful, Step):
     """Gives each row with the results of ``calls`` for its ``frame`` among the rows with its ``keys``, which are in
-    this ``order``, equal ones as they came. ``schema`` has the columns of the input, then the calls.
+    this ``order``, equal ones in the order of arrival. ``schema`` has the columns of the input, then the calls.
 
     With the event time in ``time``, or by ``processing`` time, which the order begins with then, rows are only added: a
-    result is final. Otherwise the results of other rows change with each row, unless all rows are there at once."""
+    result is final. Otherwise the results of other rows change with each row, unless all rows exist at once."""
 
     keys: tuple[str, ...]
     order: tuple[SortColumn, ...]
@@ -115,9 +115,9 @@ class OverAggregate(Stateful, Step):
         return f"{found}, and the rows that the watermark has not reached" if self.time else found
 
     def explain_step(self) -> list[str]:
-        by = ["processing time"] if self.processing else [quoted_name(self.time)] if self.time else []
+        by = ["processing time"] if self.processing else [quote_name(self.time)] if self.time else []
         order = ", ".join([*by, *(each.describe() for each in self.order)]) or "no order"
-        of = f" of each {quoted_names(self.keys)}" if self.keys else ""
+        of = f" of each {quote_names(self.keys)}" if self.keys else ""
         unit = " (milliseconds)" if self.by_time and not self.frame.rows and self.frame.start is not None else ""
         head = f"functions over {self.frame.describe()}{unit}{of}, by {order}"
         return [head, *(f"  {each.describe()}" for each in self.calls)]
@@ -163,10 +163,10 @@ class OverAggregate(Stateful, Step):
             "order": identifier.order(self.input, self.order, first),
             "frame": Fact.from_text(self.frame.describe()),
         }
-        rows = identifier.kept_rows("OVER", self.input, self.keys, facts)
+        rows = identifier.identify_rows("OVER", self.input, self.keys, facts)
         if kept.groups is None:
             return rows  # functions of what is in them may change
-        found = identifier.kept_groups("OVER", self.input, self.keys, self.calls, kept.groups)
+        found = identifier.identify_groups("OVER", self.input, self.keys, self.calls, kept.groups)
         waiting = rows.rows if self.time else {}
         return replace(found, facts={**found.facts, **facts}, rows=waiting, growing=rows.growing)
 

@@ -12,9 +12,9 @@ from penstock.plan.lineage import Lineage
 from penstock.plan.node import Attributes, Calculation, Names, Node
 from penstock.plan.reading import names_read
 from penstock.plan.row_traits import Traits, source_column
-from penstock.plan.sink_values import checked_value
+from penstock.plan.sink_values import find_checked_value
 from penstock.spi import WATERMARK
-from penstock.types import BOOLEAN, Field, RowType, quoted_name
+from penstock.types import BOOLEAN, Field, RowType, quote_name
 
 _ANY = Literal(True, type=BOOLEAN.with_nullability(False))
 
@@ -28,7 +28,7 @@ class Item:
 
     def describe(self) -> str:
         """The column as EXPLAIN shows it."""
-        text, name = flink_sql(self.expression), quoted_name(self.name)
+        text, name = flink_sql(self.expression), quote_name(self.name)
         return name if isinstance(self.expression, ColumnRef) and text == name else f"{name} = {text}"
 
 
@@ -71,7 +71,7 @@ class Project(Calculation):
         return lineage.expression(self.input, item.expression)
 
     def passing_columns(self, names: Collection[str]) -> Mapping[str, str]:
-        values = {each.name: checked_value(each.expression) for each in reversed(self.items)}
+        values = {each.name: find_checked_value(each.expression) for each in reversed(self.items)}
         found = {value.name: name for name, value in values.items() if isinstance(value, ColumnRef)}
         return {each: found[each] for each in names if each in found}
 
@@ -80,7 +80,7 @@ class Project(Calculation):
         names: dict[str, str] = {}
         for each in self.items:  # of equal columns, the first counts
             names.setdefault(source_column(each.expression), each.name)
-        return below.renamed(names).with_times_of(below, self.computed)
+        return below.rename_columns(names).with_times_of(below, self.computed)
 
 
 def compute_columns(node: Node, items: tuple[Item, ...]) -> Project:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from penstock.plan.expressions import Call, Expression
-from penstock.plan.flink_sql import quoted_names
+from penstock.plan.flink_sql import quote_names
 from penstock.plan.kept_state import KeptState
 from penstock.plan.lineage import Lineage
 from penstock.plan.node import KeyOrder, Names, Node, Stateful, Step
@@ -18,7 +18,7 @@ from penstock.plan.state_identifier import ADDED, TAKEN_BACK, StateIdentifier
 from penstock.plan.step_identity import KIND_OF_ROWS, Fact, StepIdentity
 from penstock.plan.traits import traits
 from penstock.spi import INSERTIONS
-from penstock.types import quoted_name
+from penstock.types import quote_name
 
 
 class Ranking(enum.Enum):
@@ -62,8 +62,8 @@ class Rank(Stateful, Step):
         which += f" by {self.ranking.value}" if self.ranking is not Ranking.ROW_NUMBER else ""
         order = ", ".join(each.describe() for each in self.order) or "arrival"
         order += ", the latest first" if self.latest else ""
-        of = f" of each {quoted_names(self.keys)}" if self.keys else ""
-        return [f"{which}{of}, by {order}" + (f", numbered {quoted_name(self.number)}" if self.number else "")]
+        of = f" of each {quote_names(self.keys)}" if self.keys else ""
+        return [f"{which}{of}, by {order}" + (f", numbered {quote_name(self.number)}" if self.number else "")]
 
     def columns_read(self, wanted: Names) -> tuple[Names, ...]:
         return (frozenset((*(wanted - {self.number}), *self.keys, *(each.name for each in self.order))),)
@@ -89,7 +89,7 @@ class Rank(Stateful, Step):
         }
         if not changing:
             facts["order of equal rows"] = Fact.from_text("the latest first" if self.latest else "as they came")
-        return identifier.kept_rows("a ranking", self.input, self.keys, facts, growing=not changing)
+        return identifier.identify_rows("a ranking", self.input, self.keys, facts, growing=not changing)
 
     def arrange_keys(self, order: KeyOrder) -> Node:
         return replace(self, keys=tuple(self.keys[at] for at in order(self.input, self.keys, "")))
@@ -99,7 +99,7 @@ class Rank(Stateful, Step):
         return "Top-N"
 
     def own_traits(self, inputs: tuple[Traits, ...]) -> Traits:
-        """Those of one key are at one place."""
+        """All rows of a key are in one task."""
         (below,) = inputs
         found = [key for key in below.upsert_keys if set(self.keys) <= set(key)]
         if self.ranking is not Ranking.ROW_NUMBER:  # several rows have one number

@@ -32,7 +32,7 @@ _COMPARISONS = {
     SetKind.INTERSECT: "different rows of both",
     SetKind.INTERSECT_ALL: "rows of both",
     SetKind.EXCEPT: "different rows of the first without those of the second",
-    SetKind.EXCEPT_ALL: "rows of the first less those of the second",
+    SetKind.EXCEPT_ALL: "rows of the first minus those of the second",
     SetKind.SEMI: "rows of the first that are in the second",
     SetKind.ANTI: "rows of the first that are not in the second",
 }

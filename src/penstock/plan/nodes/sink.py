@@ -15,13 +15,14 @@ from penstock.spi import SinkSpec
 
 @dataclass(frozen=True)
 class Sink(Step):
-    """Writes the input's rows to a table; columns are matched by position and cast to ``schema``. ``deduplicates``: the
-    statement has ON CONFLICT DO DEDUPLICATE. ``at`` is the place of the statement in its file."""
+    """Writes the input's rows to a table; columns are matched by position and cast to ``schema``. ``at`` is the
+    place of the statement in its file. ``on_conflict_deduplicate``: the statement has ON CONFLICT DO DEDUPLICATE, which
+    permits several rows with one key, of which the last stays."""
 
     table: str
     connector: str
     spec: SinkSpec
-    deduplicates: bool = False
+    on_conflict_deduplicate: bool = False
     at: str = field(default="", compare=False)
 
     @property
@@ -45,4 +46,4 @@ class Sink(Step):
 
     def own_traits(self, inputs: tuple[Traits, ...]) -> Traits:
         (below,) = inputs
-        return below.renamed(dict(zip(self.input.schema.names, self.schema.names, strict=False)))
+        return below.rename_columns(dict(zip(self.input.schema.names, self.schema.names, strict=False)))

@@ -11,14 +11,14 @@ from penstock.plan.row_traits import Traits
 from penstock.plan.sort_column import SortColumn
 from penstock.plan.state_identifier import StateIdentifier
 from penstock.plan.step_identity import StepIdentity
-from penstock.types import quoted_name
+from penstock.types import quote_name
 
 
 @dataclass(frozen=True)
 class TemporalSort(KeepsColumns):
     """Gives rows that are only added in the order of the event time in ``time``, when the watermark reaches them, and
-    equal ones in the order of the columns ``order``; without ``time`` the rows of each batch in the order of ``order``.
-    Rows that are equal there are in the order in which they came. The schema is the input's."""
+    rows of the same time in the order of the columns ``order``; without ``time`` the rows of each batch in the order of
+    ``order``. Rows that are equal there stay in the order of arrival. The schema is the input's."""
 
     time: str
     order: tuple[SortColumn, ...]
@@ -39,7 +39,7 @@ class TemporalSort(KeepsColumns):
         return "the rows that the watermark has not reached" if self.time else "nothing between batches"
 
     def explain_step(self) -> list[str]:
-        by = ", ".join([*([quoted_name(self.time)] if self.time else []), *(each.describe() for each in self.order)])
+        by = ", ".join([*([quote_name(self.time)] if self.time else []), *(each.describe() for each in self.order)])
         return [f"rows in the order of {by}" if self.time else f"rows of a batch in the order of {by}"]
 
     def flink_attributes(self) -> Attributes:
@@ -53,7 +53,7 @@ class TemporalSort(KeepsColumns):
     def identify_state(self, identifier: StateIdentifier, kept: KeptState) -> StepIdentity:
         first = [identifier.fact(self.input, self.time)] if self.time else []
         facts = {"order": identifier.order(self.input, self.order, first)}
-        return identifier.kept_rows("ORDER BY", self.input, (), facts)
+        return identifier.identify_rows("ORDER BY", self.input, (), facts)
 
     def arrange_keys(self, order: KeyOrder) -> Node:
         return self
@@ -69,8 +69,8 @@ class TemporalSort(KeepsColumns):
 
 @dataclass(frozen=True)
 class Sort(KeepsColumns):
-    """Gives the rows of the only batch in the order of the columns ``order``, equal ones as they came. The schema is
-    the input's."""
+    """Gives the rows of the only batch in the order of the columns ``order``, equal ones in the order of arrival. The
+    schema is the input's."""
 
     order: tuple[SortColumn, ...]
 

@@ -62,19 +62,19 @@ class Union(Node):
         return Traits(
             kinds=frozenset[RowKind]().union(*(each.kinds for each in inputs)),
             bounded=all(each.bounded for each in inputs),
-            rowtimes=self._common([each.rowtimes for each in inputs]),
-            proctimes=self._common([each.proctimes for each in inputs]),
-            window=self._same_window(inputs),
+            rowtimes=self._find_common_times([each.rowtimes for each in inputs]),
+            proctimes=self._find_common_times([each.proctimes for each in inputs]),
+            window=self._find_common_window(inputs),
             stateful=any(each.stateful for each in inputs),
         )
 
-    def _common(self, times: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+    def _find_common_times(self, times: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
         """The columns that are time attributes of all members."""
         members = zip(self.members, times, strict=True)
         places = [{member.schema.names.index(each) for each in own} for member, own in members]
         return tuple(self.schema.names[each] for each in sorted(set.intersection(*places)))
 
-    def _same_window(self, members: tuple[Traits, ...]) -> Windowed | None:
+    def _find_common_window(self, members: tuple[Traits, ...]) -> Windowed | None:
         """The window of the rows, if all members have it in the same columns."""
         first = members[0].window
         same = all(each.window == first for each in members)

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from penstock.plan.expressions import Call, Expression, Literal, fields_of
-from penstock.plan.flink_sql import quoted_names
+from penstock.plan.flink_sql import quote_names
 from penstock.plan.lineage import Lineage
 from penstock.plan.node import Names, Node, Step
 from penstock.plan.nodes.project import narrow
 from penstock.plan.row_traits import Traits
-from penstock.types import BIGINT, RowType, quoted_name
+from penstock.types import BIGINT, RowType, quote_name
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Unnest(Step):
 
     def explain_step(self) -> list[str]:
         every = ", of an empty one one row" if self.outer else ""
-        return [f"rows of each element of {quoted_name(self.collection)}{every}, as {quoted_names(self.columns)}"]
+        return [f"rows of each element of {quote_name(self.collection)}{every}, as {quote_names(self.columns)}"]
 
     def columns_read(self, wanted: Names) -> tuple[Names, ...]:
         return ((wanted - set(self.columns)) | {self.collection},)
@@ -57,4 +57,4 @@ class Unnest(Step):
     def own_traits(self, inputs: tuple[Traits, ...]) -> Traits:
         (below,) = inputs
         kept = {each.name: each for each in fields_of(self.schema) if each.name not in self.columns}
-        return replace(below.renamed({}).with_times_of(below, kept), stateful=True)
+        return replace(below.rename_columns({}).with_times_of(below, kept), stateful=True)

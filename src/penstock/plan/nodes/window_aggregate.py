@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from penstock.plan.aggregate_call import AggregateCall
 from penstock.plan.expressions import Expression
-from penstock.plan.flink_sql import quoted_names
+from penstock.plan.flink_sql import quote_names
 from penstock.plan.kept_state import KeptState
 from penstock.plan.lineage import Lineage
 from penstock.plan.node import KeyOrder, Names, Node, Stateful, Step
@@ -48,7 +48,7 @@ class WindowAggregate(Stateful, Step):
         return "each group of the windows that are open"
 
     def explain_step(self) -> list[str]:
-        head = f"group by {self.windowing.describe()}" + (f" and {quoted_names(self.keys)}" if self.keys else "")
+        head = f"group by {self.windowing.describe()}" + (f" and {quote_names(self.keys)}" if self.keys else "")
         return [head, *(f"  {each.describe()}" for each in self.calls), f"  {self.columns.describe()}"]
 
     def columns_read(self, wanted: Names) -> tuple[Names, ...]:
@@ -71,7 +71,7 @@ class WindowAggregate(Stateful, Step):
         windowing = self.windowing
         if kept.groups is None:  # the rows are kept: aggregates of what is in them may change
             return self._identify_sessions(identifier, kept)
-        found = identifier.kept_groups("a window", self.input, self.keys, self.calls, kept.groups)
+        found = identifier.identify_groups("a window", self.input, self.keys, self.calls, kept.groups)
         facts = {**found.facts, "window": identifier.window(self.input, windowing)}
         if isinstance(windowing, Windowing) and windowing.kind is not WindowKind.TUMBLE:
             own = "in parts that windows share" if kept.shared else "of each window by itself"

@@ -82,7 +82,7 @@ class SessionTable(Stateful, WindowTable):
     def identify_state(self, identifier: StateIdentifier, kept: KeptState) -> StepIdentity:
         facts = {"window": identifier.window(self.input, self.windowing)}
         growing = not traits(self.input).changing
-        return identifier.kept_rows("a window", self.input, self.windowing.keys, facts, growing=growing)
+        return identifier.identify_rows("a window", self.input, self.windowing.keys, facts, growing=growing)
 
     def arrange_keys(self, order: KeyOrder) -> Node:
         return self

@@ -11,8 +11,8 @@ from typing import Any
 class Batch:
     """One micro-batch. ``start`` and ``end`` hold one position per source (None at the start of the first batch).
 
-    ``tasks`` is the number of tasks that read it. ``consumed`` holds the result of each source's ``consumed``; it is
-    empty for every committer but the last that publishes the batch.
+    ``tasks`` is the number of tasks that read it. ``consumed`` holds the result of each source's ``find_consumed``; it
+    is empty for every committer but the last that publishes the batch.
     """
 
     id: int
@@ -25,7 +25,7 @@ class Batch:
 @dataclass(frozen=True)
 class CommitStatus:
     """What a committer that keeps the state knows of a batch: whether it is ``done``, and the reference to the state
-    after it; before it is done, that to the state before it, or None where progress does not tell."""
+    after it; before it is done, the reference to the state before it, or None where progress does not say."""
 
     done: bool
     state: str | None

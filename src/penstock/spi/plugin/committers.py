@@ -37,7 +37,8 @@ class Committer(Protocol):
         return
 
     def can_commit_offsets(self, consumed: Any) -> bool:
-        """Whether it commits ``consumed``, the result of a source's ``consumed``, with its output. After ``open``."""
+        """Whether it commits ``consumed``, the result of a source's ``find_consumed``, with its output. Called after
+        :meth:`open`."""
         return False
 
     def commit_status(self, batch: Batch) -> CommitStatus:

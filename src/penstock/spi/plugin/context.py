@@ -16,7 +16,7 @@ class Checkpoint(Protocol):
     location: str
 
     def read(self, name: str) -> dict[str, Any] | None:
-        """The document of that name, or None. Raises CheckpointError when it is there but unreadable."""
+        """The document of that name, or None. Raises CheckpointError when it exists but is unreadable."""
 
     def write(self, name: str, document: Mapping[str, Any]) -> None:
         """Write the document, atomically and durably. Raises CheckpointError."""
@@ -31,7 +31,7 @@ class Checkpoint(Protocol):
         """The document that :meth:`advance` has written with the highest number, or None. Raises CheckpointError."""
 
     def advance(self, name: str, number: int, document: Mapping[str, Any], *, replace: bool = False) -> None:
-        """Write the document with this number, which comes after that of the former one, unless it exists, or
+        """Write the document with this number, which follows the number of the former one, unless it exists, or
         ``replace`` it. Raises CheckpointError."""
 
     def revise(self, name: str, change: Callable[[dict[str, Any]], dict[str, Any]]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The columns that rows have beside those of their table, on their way from a source to a committer."""
+"""The columns that rows have beside their table's columns, on their way from a source to a committer."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _MARK = "\x1f"
 
 
 def own_name(name: str) -> str:
-    """The name of a column of penstock's own, which no column of a user has."""
+    """The name of one of penstock's own columns, which no column of a user has."""
     return f"{_MARK}{name}"
 
 
@@ -39,7 +39,7 @@ KIND = own_name("kind")
 DEAD_LETTER = own_name("dead letter")
 
 #: The last column (BINARY) of a source's frame. A row with a value in it is not a row of the table, but the report of a
-#: reading task for :meth:`Source.reported`; the engine takes it out.
+#: reading task for :meth:`Source.receive_reports`; the engine takes it out.
 REPORT = own_name("report")
 
 #: A column (BIGINT) of a source with event time: the watermark when the batch was planned, in ms since 1970, the same

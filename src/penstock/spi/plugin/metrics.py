@@ -123,11 +123,11 @@ class MetricGroup(Mapping[str, float]):
 
     def counter(self, name: str) -> Counter:
         """The counter of that name."""
-        return self._known(name, Counter, Counter)
+        return self._find_or_make(name, Counter, Counter)
 
     def meter(self, name: str, span: float = _SPAN_SECONDS) -> Meter:
         """The meter of that name. ``span`` is in seconds."""
-        return self._known(name, Meter, lambda: Meter(span))
+        return self._find_or_make(name, Meter, lambda: Meter(span))
 
     def count(self, total: str, rate: str, n: int) -> None:
         """Count ``n`` in the counter ``total`` and in the meter ``rate``."""
@@ -146,7 +146,7 @@ class MetricGroup(Mapping[str, float]):
         for group in list(self._groups.values()):
             yield from group.metrics()
 
-    def _known(self, name: str, wanted: type[_Metric], make: Callable[[], _Metric]) -> _Metric:
+    def _find_or_make(self, name: str, wanted: type[_Metric], make: Callable[[], _Metric]) -> _Metric:
         found = self._metrics.setdefault(name, make())
         if not isinstance(found, wanted):
             raise TypeError(f"metric '{Metric(self.scope, name, found).identifier}' is a {type(found).__name__}")
@@ -154,16 +154,16 @@ class MetricGroup(Mapping[str, float]):
 
     # --- as a mapping ----------------------------------------------------------------------------------------
 
-    def _values(self) -> dict[str, float]:
+    def _collect_values(self) -> dict[str, float]:
         above = len(self.scope)
         found = ((replace(metric, scope=metric.scope[above:]), metric.value) for metric in self.metrics())
         return {metric.identifier: value for metric, value in found if value is not None}
 
     def __getitem__(self, name: str) -> float:
-        return self._values()[name]
+        return self._collect_values()[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._values())
+        return iter(self._collect_values())
 
     def __len__(self) -> int:
-        return len(self._values())
+        return len(self._collect_values())

@@ -1,4 +1,4 @@
-"""NULL in columns that do not allow it: sources check for it, since plans rely on what columns declare."""
+"""NULL in columns that do not allow it: sources check for it, since plans rely on the declared types."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class NotNull:
     """
 
     def __init__(self, schema: RowType, keys: Collection[str] = ()):
-        self._columns = [(each.name, each.type) for each in schema.fields if _demands(each.type)]
+        self._columns = [(each.name, each.type) for each in schema.fields if _demands_values(each.type)]
         self._keys = frozenset(keys)
 
     def missing(
@@ -32,7 +32,7 @@ class NotNull:
         ``i``; with None all are insertions. Cheap where nothing is missing."""
         found = []
         for name, type_ in self._columns:
-            mask = _missing(columns[name], type_)
+            mask = _find_missing(columns[name], type_)
             if mask is not None and kinds is not None and name not in self._keys:
                 mask = mask & ~np.isin(kinds, _TAKING_BACK)
             if mask is not None and mask.any():
@@ -41,19 +41,19 @@ class NotNull:
 
 
 def missing_text(schema: RowType, column: str) -> str:
-    """What is wrong with a record whose value is missing in a ``column`` of ``schema``."""
+    """The reason why a record is bad whose value is missing in a ``column`` of ``schema``."""
     type_ = next(each.type for each in schema.fields if each.name == column)
     if type_.nullable:
         return f"a part of column '{column}' is NULL, and its type {type_} does not allow that"
     return f"column '{column}' is {type_}, and the record has no value for it"
 
 
-def _demands(type_: DataType) -> bool:
+def _demands_values(type_: DataType) -> bool:
     """Whether a value of the type, or a part of it, must not be NULL."""
-    return not type_.nullable or any(map(_demands, _parts(type_)))
+    return not type_.nullable or any(map(_demands_values, _list_parts(type_)))
 
 
-def _parts(type_: DataType) -> tuple[DataType, ...]:
+def _list_parts(type_: DataType) -> tuple[DataType, ...]:
     match type_:
         case RowType(fields=fields):
             return tuple(each.type for each in fields)
@@ -64,30 +64,34 @@ def _parts(type_: DataType) -> tuple[DataType, ...]:
     return ()
 
 
-def _missing(array: pa.Array, type_: DataType) -> _Mask | None:
+def _find_missing(array: pa.Array, type_: DataType) -> _Mask | None:
     """The rows in which a value, or a part of one, is NULL that must not be; None if there are none. Parts of a value
     that is NULL itself are not missing. Values that the engine casts to ``type_`` later may have other parts."""
     found: _Mask | None = None
     if not type_.nullable and array.null_count:
         found = np.asarray(array.is_null())
-    for mask in _missing_parts(array, type_):
+    for mask in _find_missing_parts(array, type_):
         present = mask & np.asarray(array.is_valid()) if array.null_count else mask
         found = present if found is None else found | present
     return found
 
 
-def _missing_parts(array: pa.Array, type_: DataType) -> list[_Mask]:
+def _find_missing_parts(array: pa.Array, type_: DataType) -> list[_Mask]:
     match type_:
         case RowType(fields=fields) if pa.types.is_struct(array.type) and array.type.num_fields == len(fields):
-            parts = [_missing(array.field(at), each.type) for at, each in enumerate(fields) if _demands(each.type)]
+            parts = [
+                _find_missing(array.field(at), each.type)
+                for at, each in enumerate(fields)
+                if _demands_values(each.type)
+            ]
             return [each for each in parts if each is not None]
-        case ArrayType(element=part) if pa.types.is_list(array.type) and _demands(part):
+        case ArrayType(element=part) if pa.types.is_list(array.type) and _demands_values(part):
             values = array.values
-        case MapType(value=part) if pa.types.is_map(array.type) and _demands(part):
+        case MapType(value=part) if pa.types.is_map(array.type) and _demands_values(part):
             values = array.items
         case _:
             return []
-    of_values = _missing(values, part)
+    of_values = _find_missing(values, part)
     if of_values is None:
         return []
     offsets = np.asarray(array.offsets)

@@ -22,7 +22,7 @@ class Output:
     schema: RowType
 
 
-def without_dead_letters(batch: pa.RecordBatch) -> pa.RecordBatch:
+def drop_dead_letters(batch: pa.RecordBatch) -> pa.RecordBatch:
     """The rows of ``batch`` that are not dead letters, without the column of those."""
     if DEAD_LETTER not in batch.schema.names:
         return batch

@@ -48,7 +48,7 @@ class Registry(Generic[_T]):
         sources = [entry.dist.name if entry.dist is not None else "penstock" for entry in found]
         if len(found) > 1:
             raise PluginError(f"{' and '.join(sources)} both offer {self.noun} '{identifier}'; uninstall one of them")
-        plugin: _T = _plugin(self, found[0], sources[0])
+        plugin: _T = _load_plugin(self, found[0], sources[0])
         return plugin
 
     def load(self, entry: EntryPoint, source: str) -> _T:
@@ -67,16 +67,16 @@ class Registry(Generic[_T]):
         return plugin
 
     def _entries(self) -> tuple[EntryPoint, ...]:
-        return (*_built_in_entries(self.group, self.built_in), *_entries(self.group))
+        return (*_make_built_in_entries(self.group, self.built_in), *_entries(self.group))
 
 
 @cache
-def _plugin(registry: Registry[Any], entry: EntryPoint, source: str) -> Any:
+def _load_plugin(registry: Registry[Any], entry: EntryPoint, source: str) -> Any:
     """A plug-in, loaded and checked once."""
     return registry.load(entry, source)
 
 
-def unknown_connector(name: str, known: Sequence[str], shown: str = "") -> tuple[str, str]:
+def explain_unknown_connector(name: str, known: Sequence[str], shown: str = "") -> tuple[str, str]:
     """The problem that no connector has this ``name``, which the user wrote as ``shown``, and a hint."""
     shown = shown or f"'{name}'"
     listed = f"there are {', '.join(known)}"
@@ -91,7 +91,7 @@ def unknown_connector(name: str, known: Sequence[str], shown: str = "") -> tuple
 
 
 @cache
-def _built_in_entries(group: str, built_in: tuple[tuple[str, str], ...]) -> tuple[EntryPoint, ...]:
+def _make_built_in_entries(group: str, built_in: tuple[tuple[str, str], ...]) -> tuple[EntryPoint, ...]:
     return tuple(EntryPoint(name, path, group) for name, path in built_in)
 
 

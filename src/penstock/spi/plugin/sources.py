@@ -30,7 +30,7 @@ class Source(Protocol):
     of_files: bool = False
     #: Whether the source has event time: its frame has the column :data:`WATERMARK`.
     timed: bool = False
-    #: Whether it measures event time itself; otherwise the engine does, and calls :meth:`progressed`.
+    #: Whether it measures event time itself; otherwise the engine does, and calls :meth:`receive_watermarks`.
     measures: bool = False
 
     def frame(self, stage: SentStage | None = None) -> Any:
@@ -52,7 +52,7 @@ class Source(Protocol):
 
     def place(self, number: int, offset: int, end: dict[str, Any]) -> str:
         """Where the row with this partition number and offset came from, such as "file 'a.json', line 3"; empty
-        when it belongs to another source, and where :meth:`partition` tells it."""
+        when it belongs to another source, and where :meth:`partition` says it."""
         return ""
 
     def partitions(self, end: dict[str, Any]) -> Sequence[SourcePartition]:
@@ -66,7 +66,7 @@ class Source(Protocol):
         """What was lost between the two positions before it was read, as human-readable sentences."""
         return ()
 
-    def ended(self, reached: dict[str, Any] | None) -> bool:
+    def has_ended(self, reached: dict[str, Any] | None) -> bool:
         """Whether the source has an end, and ``reached`` (None: its start) has reached it. A query that ends before all
         its sources are at their ends was stopped from outside, even when all are ``bounded``."""
 
@@ -84,21 +84,21 @@ class Source(Protocol):
         """Records (files where the source is ``of_files``) between ``reached`` and the end of the source, or None when
         that is not known."""
 
-    def consumed(self, end: dict[str, Any]) -> Any:
-        """What a committer of the same system can record with its output, or None."""
+    def find_consumed(self, end: dict[str, Any]) -> Any:
+        """The consumption up to ``end`` that a committer of the same system can record with its output, or None."""
         return None
 
-    def done(self, end: dict[str, Any], recorded: bool | None) -> None:
+    def confirm(self, end: dict[str, Any], recorded: bool | None) -> None:
         """All batches up to ``end`` are done. ``recorded`` says whether a committer has recorded this (False: it
         lacks permission). With None no committer has, and the source informs its system. That is for observers only,
         so it never fails."""
         return
 
-    def reported(self, reports: Sequence[bytes]) -> None:
-        """Take the reports of a batch's tasks, in no order. For metrics only: a batch may be reported twice."""
+    def receive_reports(self, reports: Sequence[bytes]) -> None:
+        """Take the reports of a batch's tasks, in any order. For metrics only: a batch may be reported twice."""
         return
 
-    def progressed(self, watermarks: Mapping[int, int], end: dict[str, Any]) -> None:
+    def receive_watermarks(self, watermarks: Mapping[int, int], end: dict[str, Any]) -> None:
         """Take the largest watermark of the rows of each partition number, in ms since 1970, in the batch that ended at
         ``end``."""
         return

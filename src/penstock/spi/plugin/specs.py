@@ -30,7 +30,7 @@ class Guarantee(enum.Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class ScanCapabilities:
-    """What a scan can do. ``kinds`` are those of its rows. ``bounded``: it ends by itself. ``measures``: reading
+    """What a scan can do. ``kinds`` are the kinds of its rows. ``bounded``: it ends by itself. ``measures``: reading
     tasks measure the event time of their rows themselves.
     ``native`` has the columns that they read in another type than the table declares, each with that type; the engine
     casts them. ``metadata`` has the columns that are not part of the rows, each with the key of what it is. With
@@ -55,7 +55,7 @@ class SinkCapabilities:
     ``destinations`` distinguish tables of one name. ``transactional_id_prefix`` is that of an exactly-once sink whose
     job has a transactional id. With ``upsert_keys`` it keeps one row for each value of these columns: it needs no row
     before an update, and of a deleted row only the key. ``remedy`` tells how a table is declared that takes more kinds.
-    ``overwrites`` is the folder whose files go when those of the job are written.
+    ``overwrites`` is the folder whose files are deleted when the job's files are written.
     """
 
     kinds: frozenset[RowKind]
@@ -103,7 +103,7 @@ class SinkSpec(Protocol):
 class NeedsTimes(Protocol):
     """A :class:`ScanSpec` whose connector can handle bad records."""
 
-    def needing_times(self) -> ScanSpec:
+    def require_times(self) -> ScanSpec:
         """The same scan, in which a record without an event time is a bad record."""
 
 

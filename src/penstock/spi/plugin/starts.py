@@ -14,7 +14,7 @@ from penstock.spi.plugin.outputs import Output
 
 @dataclass(frozen=True)
 class StartContext:
-    """What is known of a job before Spark is started. ``checkpoint`` is None where only Spark can read it. ``reached``
+    """What is known about a job before Spark starts. ``checkpoint`` is None where only Spark can read it. ``reached``
     has the positions after the last planned batch, by the number of the source, before which records may no longer be
     needed, since the batch may be committed. It is empty before the first."""
 

@@ -70,26 +70,26 @@ class TableDefinition:
     @property
     def physical(self) -> RowType:
         """The physical columns: those that formats read and write."""
-        return self._row(lambda column: column.kind is ColumnKind.PHYSICAL)
+        return self._make_row(lambda column: column.kind is ColumnKind.PHYSICAL)
 
     @property
     def produced(self) -> RowType:
         """The columns that a scan produces: physical and metadata ones, in the order of declaration."""
-        return self._row(lambda column: column.kind is not ColumnKind.COMPUTED)
+        return self._make_row(lambda column: column.kind is not ColumnKind.COMPUTED)
 
     @property
     def written(self) -> RowType:
         """The columns that INSERT INTO expects: physical and writable metadata ones, in the order of declaration."""
-        return self._row(
+        return self._make_row(
             lambda column: (
                 column.kind is ColumnKind.PHYSICAL or (column.kind is ColumnKind.METADATA and not column.virtual)
             )
         )
 
-    def _row(self, wanted: Callable[[Column], bool]) -> RowType:
+    def _make_row(self, wanted: Callable[[Column], bool]) -> RowType:
         return RowType(tuple(Field(c.name, c.type) for c in self.columns if wanted(c)), nullable=False)
 
-    def bound(self, options: type[_Options], *others: type[OptionSet]) -> _Options:
+    def bind_options(self, options: type[_Options], *others: type[OptionSet]) -> _Options:
         """The options of the table that ``options`` declares. Those of ``others`` may be given too: a table may be both
         read and written. Raises OptionsError with every problem."""
         declared: tuple[type[OptionSet], ...] = (options, *others)
@@ -167,24 +167,24 @@ def scan_spec(connector: Connector, table: TableDefinition) -> ScanSpec:
     tables cannot be read, and PluginError for an incomplete spec."""
     if not isinstance(connector, Readable):
         hint = _READING.get(connector.identifier, "use it in INSERT INTO only")
-        raise _one_way(connector, table, "cannot be read", hint)
-    with _without_event_time(table) as rest:
-        return _complete(connector, connector.scan(rest), ScanSpec)  # type: ignore[type-abstract]
+        raise _one_way_error(connector, table, "cannot be read", hint)
+    with _separate_event_time(table) as rest:
+        return _check_complete(connector, connector.scan(rest), ScanSpec)  # type: ignore[type-abstract]
 
 
 def sink_spec(connector: Connector, table: TableDefinition) -> SinkSpec:
     """How ``connector`` writes ``table``. Raises DefinitionError with every problem found, UnsupportedError when its
     tables cannot be written, and PluginError for an incomplete spec."""
     if not isinstance(connector, Writable):
-        raise _one_way(connector, table, "cannot be written", "use it in FROM only")
-    with _without_event_time(table) as rest:
-        return _complete(connector, connector.sink(rest), SinkSpec)  # type: ignore[type-abstract]
+        raise _one_way_error(connector, table, "cannot be written", "use it in FROM only")
+    with _separate_event_time(table) as rest:
+        return _check_complete(connector, connector.sink(rest), SinkSpec)  # type: ignore[type-abstract]
 
 
 @contextmanager
-def _without_event_time(table: TableDefinition) -> Iterator[TableDefinition]:
-    """The table as its connector sees it: its watermark includes the options of event time. Raises OptionsError for
-    what is wrong with them, with the problems that the connector found."""
+def _separate_event_time(table: TableDefinition) -> Iterator[TableDefinition]:
+    """The table as its connector sees it: its watermark includes the options of event time. Raises OptionsError with
+    the problems of these options and the problems that the connector found."""
     if table.surface is not Surface.SQL:
         yield table
         return
@@ -202,12 +202,12 @@ def _without_event_time(table: TableDefinition) -> Iterator[TableDefinition]:
         raise OptionsError(problems)
 
 
-def _one_way(connector: Connector, table: TableDefinition, reason: str, hint: str) -> UnsupportedError:
+def _one_way_error(connector: Connector, table: TableDefinition, reason: str, hint: str) -> UnsupportedError:
     reason = f"connector '{connector.identifier}' {reason}"
     return UnsupportedError((Problem(reason, where=f"table '{table.name}'", hint=hint),))
 
 
-def _complete(connector: Connector, spec: object, wanted: type[_Spec]) -> _Spec:
+def _check_complete(connector: Connector, spec: object, wanted: type[_Spec]) -> _Spec:
     if isinstance(spec, wanted):
         return spec
     lacking = sorted(name for name in vars(wanted) if not name.startswith("_") and name not in dir(spec))

@@ -49,8 +49,8 @@ class Stage:
 
 @dataclass(frozen=True)
 class SentStage:
-    """A stage on its way to reading tasks: ``text`` for :func:`penstock.spi.staged`, and ``columns``, Spark's type of
-    the frame that reads: the columns of the stage, then :data:`REPORT`."""
+    """A stage on its way to reading tasks: ``text`` for :func:`penstock.spi.run_stage`, and ``columns``, Spark's type
+    of the frame that reads: the columns of the stage, then :data:`REPORT`."""
 
     text: str
     columns: Any

@@ -28,7 +28,7 @@ _ALIGNMENT = "a batch reads what each of its tables has, up to a limit, and none
 _NEVER = timedelta(days=36_500)
 
 
-def _timeout(text: str) -> timedelta:
+def _parse_timeout(text: str) -> timedelta:
     found: timedelta = DURATION.parse(text)
     if found < timedelta(0):
         raise ValueError("expected a duration of 0 or more")
@@ -39,7 +39,7 @@ def _show_timeout(value: timedelta) -> str:
     return DURATION.show(timedelta(0) if value == _NEVER else value)
 
 
-def shown_idleness(timeout: timedelta | None) -> str:
+def describe_idleness(timeout: timedelta | None) -> str:
     """When a partition is idle, in words; empty where nothing is said about it."""
     if timeout is None:
         return ""
@@ -75,7 +75,7 @@ class WatermarkOptions(OptionSet):
 
     idle_timeout: timedelta | None = opt(
         "scan.watermark.idle-timeout",
-        Codec("Duration", _timeout, _show_timeout),
+        Codec("Duration", _parse_timeout, _show_timeout),
         default=None,
         default_text="'table.exec.source.idle-timeout'",
         doc="How long the table's watermark waits for a partition without new rows; 0 means forever.",
@@ -99,7 +99,7 @@ class WatermarkOptions(OptionSet):
 def split_options(
     given: Mapping[str, str], origin: Origin
 ) -> tuple[dict[str, str], WatermarkOptions, tuple[Problem, ...]]:
-    """The options ``given`` without those of event time, these, and what is wrong with them."""
+    """The options ``given`` without the options of event time, the options of event time, and their problems."""
     own = {key: value for key, value in given.items() if key.startswith(_PREFIX)}
     others = {key: value for key, value in given.items() if key not in own}
     problems = unknown_keys(own, WatermarkOptions.keys(), (), origin)

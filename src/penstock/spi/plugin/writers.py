@@ -21,13 +21,13 @@ class Writer(Protocol):
     publish (:attr:`WriterFactory.publish`)."""
 
     def write(self, output: int, rows: pa.RecordBatch, hidden: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
-        """Take rows of an output, by its number among those of the committer: their columns, under the names of its
+        """Take rows of an output, by its number among the committer's outputs: their columns, under the names of its
         schema, and their columns :data:`penstock.spi.HIDDEN` and, if they are not all insertions,
         :data:`penstock.spi.KIND`."""
 
     def write_outputs(self, parts: Sequence[OutputRows]) -> Iterable[pa.RecordBatch]:
-        """Take rows of several outputs, by default one after the other. A writer may have to do less for all of them
-        together than for each by itself."""
+        """Take rows of several outputs, by default one after the other. A writer may be able to do less work for all of
+        them together than for each one separately."""
         for each in parts:
             yield from self.write(*each)
 
@@ -96,7 +96,7 @@ class WriteTasks(Protocol):
 
     def collect(self, instructions: str = "", *, by_owners: bool = False, once: bool = False) -> TaskResults:
         """What writers yield with these instructions. ``by_owners``, and where rows were passed on already, what owners
-        yield when they publish them. Results that are there already are not computed again. ``once`` asks whether each
+        yield when they publish them. Existing results are not computed again. ``once`` asks whether each
         task ran once.
 
         Raises the error of a task, and BatchError when a worker or an executor was lost."""

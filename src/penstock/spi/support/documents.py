@@ -18,10 +18,9 @@ def source_document(
     *,
     former: str = "",
 ) -> dict[str, Any]:
-    """The document of the source with this number: what ``first`` returned when the job first started, and which data
-    the positions in the checkpoint refer to, which are those that are ``asked`` for now. ``first`` gives JSON values.
-
-    A document of a former version, which has the entry ``former`` but not the data, gets the data asked for.
+    """The document of the source with this number: what ``first`` returned when the job first started, and the data
+    that the positions in the checkpoint refer to, which must be the data ``asked`` for now. ``first`` gives JSON
+    values. A document of a former version, which has the entry ``former`` but not the data, gets the data asked for.
 
     Raises CheckpointError if the document is of other data, or is not there although a batch was planned.
     """

@@ -15,7 +15,7 @@ import pyarrow as pa
 from penstock.errors import BatchError, ExecutionError, PenstockError, RecordError, from_wire, to_wire
 from penstock.spi.plugin.envelope import HIDDEN, REPORT
 from penstock.spi.plugin.tasks import INSTRUCTIONS, SentStage, Stage, Task
-from penstock.types import RowType, arrow_schema, quoted_name, spark_ddl
+from penstock.types import RowType, arrow_schema, quote_name, spark_ddl
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -42,8 +42,8 @@ def cause_of(text: str) -> str:
 
 
 def failure_of(job: Exception) -> PenstockError:
-    """The error of a Spark job: the one that a task raised (:func:`guarded`), else BatchError, since a worker or an
-    executor was lost, or the user's own code failed."""
+    """The error of a Spark job: the one that a task raised (:func:`guard_errors`), else BatchError, since a worker or
+    an executor was lost, or the user's own code failed."""
     return from_wire(str(job)) or BatchError(cause_of(str(job)))
 
 
@@ -67,7 +67,7 @@ class ScanDataSource:
 
     def streamReader(self, schema: Any) -> Any:
         """The reader that plans and reads."""
-        return self.reader_class(*unpickled(self.options[_SPEC]))
+        return self.reader_class(*unpickle_text(self.options[_SPEC]))
 
 
 def read_frame(spark: Any, source: type[ScanDataSource], schema: Any, spec: Any, stage: SentStage | None = None) -> Any:
@@ -76,23 +76,22 @@ def read_frame(spark: Any, source: type[ScanDataSource], schema: Any, spec: Any,
     spark.dataSource.register(source)
     given = (spec,) if stage is None else (spec, stage.text)
     columns = schema if stage is None else stage.columns
-    return spark.readStream.format(source.format).schema(columns).option(_SPEC, pickled(given)).load()
+    return spark.readStream.format(source.format).schema(columns).option(_SPEC, pickle_text(given)).load()
 
 
 def frame_schema(schema: RowType, *more: str) -> str:
-    """The columns of a source's frame, as DDL: those of its table's ``schema``, those of :data:`HIDDEN`, ``more``, and
-    :data:`REPORT`."""
-    return ", ".join(filter(None, [spark_ddl(schema), spark_ddl(HIDDEN), *more, f"{quoted_name(REPORT)} BINARY"]))
+    """The columns of a source's frame, as DDL: its table's ``schema``, :data:`HIDDEN`, ``more``, and :data:`REPORT`."""
+    return ", ".join(filter(None, [spark_ddl(schema), spark_ddl(HIDDEN), *more, f"{quote_name(REPORT)} BINARY"]))
 
 
-def placed(columns: Sequence[pa.Array], schema: RowType, partition: int, offsets: pa.Int64Array) -> pa.RecordBatch:
+def place_rows(columns: Sequence[pa.Array], schema: RowType, partition: int, offsets: pa.Int64Array) -> pa.RecordBatch:
     """Rows of a ``partition``: the ``columns`` of a table's ``schema``, then those of :data:`HIDDEN`."""
     fields = [*arrow_schema(schema), *arrow_schema(HIDDEN)]
     hidden = [pa.repeat(pa.scalar(partition, pa.int32()), len(offsets)), offsets]
     return pa.RecordBatch.from_arrays([*columns, *hidden], schema=pa.schema(fields))
 
 
-def unreported(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def add_empty_reports(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Batches with the column :data:`REPORT`, of a source that has nothing to report."""
     for each in batches:
         yield each.append_column(pa.field(REPORT, pa.binary()), pa.nulls(each.num_rows, pa.binary()))
@@ -107,12 +106,12 @@ def origin_of(batch: pa.RecordBatch, row: int) -> tuple[int, int]:
     return partition, offset
 
 
-def located(error: RecordError, batch: pa.RecordBatch, row: int) -> RecordError:
+def locate_error(error: RecordError, batch: pa.RecordBatch, row: int) -> RecordError:
     """``error``, which is about a ``row`` of ``batch``, with the partition and the offset that the row came from."""
     return type(error)(error.reason, "", *origin_of(batch, row), error.format, error.field, error.hint, error.place)
 
 
-def guarded(run: Callable[_P, Iterator[_T]]) -> Callable[_P, Iterator[_T]]:
+def guard_errors(run: Callable[_P, Iterator[_T]]) -> Callable[_P, Iterator[_T]]:
     """``run``, a generator function for tasks, with penstock's errors as text that reaches the driver."""
 
     def guard(*args: _P.args, **kwargs: _P.kwargs) -> Iterator[_T]:
@@ -124,39 +123,39 @@ def guarded(run: Callable[_P, Iterator[_T]]) -> Callable[_P, Iterator[_T]]:
     return guard
 
 
-def staged(
+def run_stage(
     text: str, task: Task, context: Any, batches: Iterator[pa.RecordBatch]
 ) -> tuple[Iterator[pa.RecordBatch], pa.Schema]:
     """The result of a :class:`SentStage` on the rows that a ``task`` reads, and its schema. ``context`` is PySpark's
     TaskContext, which has the instructions; None outside of tasks."""
-    stage: Stage = unpickled(text)
+    stage: Stage = unpickle_text(text)
     if context is not None:
         instructions = context.getLocalProperty(INSTRUCTIONS) or ""
         task = replace(task, instructions=instructions, attempt=context.attemptNumber())
-    return guarded(stage.run)(task, batches), stage.schema
+    return guard_errors(stage.run)(task, batches), stage.schema
 
 
-def mapped(frame: _T, run: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]], schema: Any) -> _T:
-    """What ``run``, :func:`guarded`, makes of the batches of a DataFrame. PySpark reads a dot in the name of a column
+def map_batches(frame: _T, run: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]], schema: Any) -> _T:
+    """The batches of a DataFrame after ``run``, with :func:`guard_errors`. PySpark reads a dot in the name of a column
     as a field, so such columns have other names in ``run``."""
     given: Any = frame
     names = given.columns
 
-    def named(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def rename(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield from run(each.rename_columns(names) for each in batches)
 
     work = run
     if any("." in name or "`" in name for name in names):
-        given, work = given.toDF(*(f"c{at}" for at in range(len(names)))), named
-    found: _T = given.mapInArrow(guarded(work), schema)
+        given, work = given.toDF(*(f"c{at}" for at in range(len(names)))), rename
+    found: _T = given.mapInArrow(guard_errors(work), schema)
     return found
 
 
-def pickled(value: Any) -> str:
+def pickle_text(value: Any) -> str:
     """``value`` as text for options and properties of Spark."""
     return base64.b64encode(pickle.dumps(value)).decode("ascii")
 
 
-def unpickled(text: str) -> Any:
-    """The value of a text of :func:`pickled`, which must come from the driver of the same job."""
+def unpickle_text(text: str) -> Any:
+    """The value of a text of :func:`pickle_text`, which must come from the driver of the same job."""
     return pickle.loads(base64.b64decode(text))  # noqa: S301

@@ -14,7 +14,7 @@ _T = TypeVar("_T")
 _CHECK_EVERY_SECONDS = 0.1
 
 
-def until_stopped(work: Callable[[Callable[[], bool]], _T], stopping: Callable[[], bool]) -> _T:
+def run_until_stopped(work: Callable[[Callable[[], bool]], _T], stopping: Callable[[], bool]) -> _T:
     """The result of ``work``, which runs in a separate thread.
 
     Raises AbortableError when the job is to end earlier: brokers that do not answer would delay that. The work gets a

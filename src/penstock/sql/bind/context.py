@@ -18,7 +18,7 @@ from penstock.types import RowType
 @dataclass(frozen=True)
 class Context:
     """The text of a query, the errors that its problems are added to, the current ``database``, and the ``enclosing``
-    tables, those of its outer queries."""
+    tables, which its outer queries read."""
 
     source: SourceText
     errors: Errors

@@ -24,11 +24,11 @@ from penstock.plan.expressions import (
 from penstock.plan.nodes import Item, Node, Scan, items_of, project
 from penstock.plan.walk import rewrite
 from penstock.spi import CHANGES, AnySettings, ScanCapabilities, SinkSpec
-from penstock.sql.bind.expressions.generated_names import free_name
+from penstock.sql.bind.expressions.generated_names import find_free_name
 from penstock.sql.bind.expressions.resolution import NamedTable
-from penstock.sql.bind.groups.grouping import distinct
+from penstock.sql.bind.groups.grouping import keep_distinct
 from penstock.types import INT, STRING, DataType, Field, RowType
-from penstock.types.casts import comparable_keys, is_numeric, is_point
+from penstock.types.casts import find_key_type, is_numeric, is_point
 from penstock.types.logical import root
 
 #: The prefix of names of columns of an outer query: once for the nearest, twice for the next. No column's name begins
@@ -36,8 +36,8 @@ from penstock.types.logical import root
 OUTER = "\0"
 
 
-def outer_tables(tables: Sequence[NamedTable]) -> tuple[NamedTable, ...]:
-    """The tables of a query under the names by which a query in one of its expressions reads them."""
+def make_outer_tables(tables: Sequence[NamedTable]) -> tuple[NamedTable, ...]:
+    """The tables of a query under the names that a query in one of its expressions uses for them."""
     return tuple(
         replace(table, columns={name: rename_columns(each, OUTER.__add__) for name, each in table.columns.items()})
         for table in tables
@@ -65,11 +65,11 @@ def strip_outer(expression: Expression) -> Expression:
     return rename_columns(expression, lambda name: name.removeprefix(OUTER))
 
 
-def equal_pair(condition: Expression) -> tuple[Expression, Expression] | None:
+def find_equal_pair(condition: Expression) -> tuple[Expression, Expression] | None:
     """The expressions of the outer and of the inner query that a condition compares with '='; None for another
     condition."""
     match condition:
-        case Call(function="=", args=(first, second)) if comparable_keys(first.type, second.type) is not None:
+        case Call(function="=", args=(first, second)) if find_key_type(first.type, second.type) is not None:
             if reads_outer(second) and not reads_outer(first):
                 first, second = second, first
             if reads_outer(first) and not reads_inner(first) and not reads_outer(second):
@@ -94,7 +94,7 @@ class Domain:
         found = {part.name: part for each in expressions for part in walk(each) if _is_outer(part)}
         names: list[str] = []
         for name in found:
-            names.append(free_name(f"$outer {name.lstrip(OUTER)}", [*taken, *names]))
+            names.append(find_free_name(f"$outer {name.lstrip(OUTER)}", [*taken, *names]))
         return cls(tuple(found.values()), tuple(names))
 
     @property
@@ -111,15 +111,15 @@ class Domain:
 
     def find_unmatchable(self, conditions: Sequence[Expression]) -> ColumnRef | None:
         """A column that may be NULL and cannot be matched, because :meth:`match_conditions` knows no value of its type
-        to put in place of NULL. None if there is none."""
-        return next((each for each in self._with_null(conditions) if _any_value(each.type) is None), None)
+        that could replace NULL. None if there is no such column."""
+        return next((each for each in self._find_nullable(conditions) if _find_any_value(each.type) is None), None)
 
     def match_conditions(self, conditions: Sequence[Expression]) -> list[Expression]:
         """Conditions that match the domain's values with the outer row, NULL included where a condition allows it. No
         column may be one that :meth:`find_unmatchable` finds."""
-        with_null = self._with_null(conditions)
+        with_null = self._find_nullable(conditions)
         pairs = ((each, self.values[each.name], each in with_null) for each in self.columns)
-        return [part for one, other, null in pairs for part in equal_values(one, other, null=null)]
+        return [part for one, other, null in pairs for part in match_values(one, other, null=null)]
 
     def union(self, other: Domain) -> Domain:
         """The columns of both. Raises UnsupportedError for two columns of one name."""
@@ -131,7 +131,7 @@ class Domain:
                 raise UnsupportedError((Problem(reason, where=where, hint="give one of them another name"),))
         return Domain(tuple(found.values()), tuple(found))
 
-    def _with_null(self, conditions: Sequence[Expression]) -> list[ColumnRef]:
+    def _find_nullable(self, conditions: Sequence[Expression]) -> list[ColumnRef]:
         """The columns that may be NULL where the conditions are true."""
         strict = {
             arg for each in conditions if isinstance(each, Call) and each.function in _STRICT for arg in each.args
@@ -163,7 +163,7 @@ class Dependent:
         every, names = list(items), dict[str, str]()
         for each in fields_of(node.schema):
             if each.name in read:
-                names[each.name] = free_name(each.name, [item.name for item in every])
+                names[each.name] = find_free_name(each.name, [item.name for item in every])
                 every.append(Item(names[each.name], each))
         rows = project(node, tuple(every))
         schema = RowType(rows.schema.fields[: len(items)], nullable=False)
@@ -187,13 +187,13 @@ class _OuterRows(AnySettings):
 
 
 def with_rows(node: Node, rows: Node) -> Node:
-    """``node`` with the distinct values of the columns of ``rows``, those of the outer query, in place of each of
-    :meth:`Domain.placeholder`."""
+    """``node`` with each :meth:`Domain.placeholder` replaced by the distinct values of the columns of ``rows``, the
+    rows of the outer query."""
 
     def change(each: Node) -> Node:
         if not isinstance(each, Scan) or each.spec != _OuterRows():
             return each
-        return distinct(project(rows, items_of(rows.schema.select(each.schema.names))))
+        return keep_distinct(project(rows, items_of(rows.schema.select(each.schema.names))))
 
     (found,) = rewrite((node,), change)
     return found
@@ -207,9 +207,9 @@ def _is_outer(expression: Expression) -> TypeGuard[ColumnRef]:
     return isinstance(expression, ColumnRef) and expression.name.startswith(OUTER)
 
 
-def equal_values(one: Expression, other: Expression, *, null: bool) -> list[Expression]:
-    """Conditions that two values are equal; with ``null``, NULL is equal to NULL, if a value of the type is known."""
-    default = _any_value(one.type) if null else None
+def match_values(one: Expression, other: Expression, *, null: bool) -> list[Expression]:
+    """Conditions that two values are equal; with ``null``, NULL equals NULL, if a value of the type is known."""
+    default = _find_any_value(one.type) if null else None
     if default is None:
         return [call("=", one, other, place=one.place)]
     parts = ((is_null(one), is_null(other)), (_coalesce(one, default), _coalesce(other, default)))
@@ -220,7 +220,7 @@ def _coalesce(value: Expression, other: Expression) -> Expression:
     return Call("COALESCE", (value, other), type=value.type.with_nullability(False))
 
 
-def _any_value(data_type: DataType) -> Expression | None:
+def _find_any_value(data_type: DataType) -> Expression | None:
     """A value of a type; None if none is known."""
     to = data_type.with_nullability(False)
     if is_numeric(data_type):

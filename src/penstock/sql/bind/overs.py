@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
@@ -31,7 +31,7 @@ from penstock.plan.nodes import (
 )
 from penstock.plan.scalar_functions import varies_by_row
 from penstock.plan.traits import traits
-from penstock.sql.bind.expressions.generated_names import free_name, generate_name, shorten
+from penstock.sql.bind.expressions.generated_names import find_free_name, generate_name, shorten
 from penstock.sql.bind.expressions.over_functions import BoundWindow, OverFunction
 from penstock.sql.parse.source import SourceText
 from penstock.types import ArrayType, Field, MapType, RowType
@@ -41,8 +41,8 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class _Written(Generic[_T]):
-    """A value that is computed once wherever it is written. A random one has the ``places`` where it is: it is another
-    value elsewhere."""
+    """A value that is computed once, however often it is written. A random one has the ``places`` where it is written,
+    since it is another value elsewhere."""
 
     value: _T
     places: tuple[Place | None, ...] = ()
@@ -50,8 +50,8 @@ class _Written(Generic[_T]):
 
 @dataclass
 class OverPlan:
-    """The rows of ``node`` with the results of functions. All rows are there at once in a ``batch``. Expressions with
-    functions become expressions of columns with :meth:`rewrite`; after that, :meth:`plan_rows` has them all."""
+    """The rows of ``node`` with the results of functions. In a ``batch`` all rows exist at once. :meth:`rewrite` turns
+    expressions with functions into expressions of columns; after that, :meth:`plan_rows` has all columns."""
 
     node: Node
     batch: bool
@@ -65,7 +65,7 @@ class OverPlan:
 
     def __post_init__(self) -> None:
         self._items = [Item(each.name, each) for each in fields_of(self.node.schema)]
-        self._columns = {_written(each.expression, each.expression): each.name for each in self._items}
+        self._columns = {_make_written(each.expression, each.expression): each.name for each in self._items}
 
     def rewrite(self, expression: Expression) -> Expression:
         """``expression`` in terms of the columns of :meth:`plan_rows`."""
@@ -79,7 +79,7 @@ class OverPlan:
             reason = "functions over different windows are not supported in streams: all must have the same window"
             hint = "write a WINDOW w AS (..) for all of them, or separate queries"
             raise self.source.unsupported_feature(offset_of(other), reason, hint)
-        nodes = [self._over(window.value, calls) for window, calls in self._calls.items()]
+        nodes = [self._make_over(window.value, calls) for window, calls in self._calls.items()]
         found = project(self.node, tuple(self._items))
         for each in nodes:
             fields = (*found.schema.fields, *(Field(call.name, call.type) for call in each.calls))
@@ -90,11 +90,11 @@ class OverPlan:
         if not isinstance(expression, OverFunction):
             return expression
         window = expression.window
-        calls = self._calls.setdefault(_written(window, *window.partition, *window.order), {})
-        written = _written(expression, expression)
+        calls = self._calls.setdefault(_make_written(window, *window.partition, *window.order), {})
+        written = _make_written(expression, expression)
         if written not in calls:
             argument, default = (
-                None if each is None else self._column(each) for each in (expression.argument, expression.default)
+                None if each is None else self._add_column(each) for each in (expression.argument, expression.default)
             )
             call = OverCall(
                 "",
@@ -109,7 +109,7 @@ class OverPlan:
                 default=default,
             )
             known = [each.name for own in self._calls.values() for each in own.values()]
-            calls[written] = replace(call, name=free_name(_name(call), [*self._names, *known]))
+            calls[written] = replace(call, name=find_free_name(_make_name(call), [*self._names, *known]))
         call = calls[written]
         return ColumnRef(call.name, type=call.type, place=expression.place)
 
@@ -117,47 +117,47 @@ class OverPlan:
     def _names(self) -> list[str]:
         return [each.name for each in self._items]
 
-    def _column(self, value: Expression) -> str:
+    def _add_column(self, value: Expression) -> str:
         """The name of the column with a value."""
-        written = _written(value, value)
+        written = _make_written(value, value)
         if written not in self._columns:
             calls = [each.name for own in self._calls.values() for each in own.values()]
-            name = free_name(generate_name(value), [*self._names, *calls])
+            name = find_free_name(generate_name(value), [*self._names, *calls])
             self._items.append(Item(name, value))
             self._columns[written] = name
         return self._columns[written]
 
-    def _over(self, window: BoundWindow, calls: Mapping[_Written[OverFunction], OverCall]) -> OverAggregate:
+    def _make_over(self, window: BoundWindow, calls: Mapping[_Written[OverFunction], OverCall]) -> OverAggregate:
         at = offset_of(next(iter(calls)).value)
-        keys = tuple(dict.fromkeys(self._column(each) for each in window.partition))
+        keys = tuple(dict.fromkeys(self._add_column(each) for each in window.partition))
         for each in window.partition:
             if isinstance(each.type, MapType):
                 raise self.source.error(offset_of(each), "a MAP cannot be in PARTITION BY", "use its elements")
         made = OverAggregate(
-            self.node.schema, self.node, keys, self._order(window), tuple(calls.values()), window.frame
+            self.node.schema, self.node, keys, self._make_order(window), tuple(calls.values()), window.frame
         )
-        return made if self.batch else self._by_time(made, window, at)
+        return made if self.batch else self._order_by_time(made, window, at)
 
-    def _order(self, window: BoundWindow) -> tuple[SortColumn, ...]:
+    def _make_order(self, window: BoundWindow) -> tuple[SortColumn, ...]:
         found = []
         for value, way in zip(window.order, window.ways, strict=True):
             if isinstance(value.type, ArrayType | MapType | RowType):
                 raise self.source.error(offset_of(value), f"{value.type.text()} has no order", "order by its elements")
             if not isinstance(value, Literal) and not is_proctime(value, self.node):
-                found.append(replace(way, name=self._column(value)))
+                found.append(replace(way, name=self._add_column(value)))
         return tuple(found)
 
-    def _by_time(self, made: OverAggregate, window: BoundWindow, at: int) -> OverAggregate:
+    def _order_by_time(self, made: OverAggregate, window: BoundWindow, at: int) -> OverAggregate:
         """The node as streams have it. Raises UnsupportedError for others, as Flink does."""
         unsupported, below = self.source.unsupported_feature, traits(self.node)
         batch = "or set 'execution.runtime-mode' to 'BATCH'"
         if len(window.order) != 1:
-            reason = "a window with OVER in a stream is ordered by one column, the time"
+            reason = "a window with OVER in a stream must be ordered by one column, the time"
             raise unsupported(at, reason, f"write ORDER BY with the event time or a column AS PROCTIME(), {batch}")
         (by,), (way,), frame = window.order, window.ways, made.frame
         if way.descending:
             raise unsupported(
-                at, "a window with OVER in a stream is ordered upwards, not DESC", f"leave DESC out, {batch}"
+                at, "a window with OVER in a stream must be in ascending order, not DESC", f"leave DESC out, {batch}"
             )
         if frame.end != 0 or (frame.start is not None and frame.start > 0):
             reason = f"{frame.describe()} is not supported in streams: frames go from PRECEDING to CURRENT ROW"
@@ -179,22 +179,17 @@ class OverPlan:
         return replace(made, order=(), time=by.name)
 
 
-def _written(value: _T, *expressions: Expression) -> _Written[_T]:
+def _make_written(value: _T, *expressions: Expression) -> _Written[_T]:
     """A value that is made of expressions."""
     parts = [each for expression in expressions for each in walk(expression)]
     random = any(isinstance(each, Call) and varies_by_row(each) for each in parts)
     return _Written(value, tuple(each.place for each in parts) if random else ())
 
 
-def _name(call: OverCall) -> str:
+def _make_name(call: OverCall) -> str:
     """The name of a function's column, as in ``$SUM(amount) OVER``."""
     argument = "*" if call.argument is None else call.argument.removeprefix("$")
     return shorten(f"${call.function}({'DISTINCT ' if call.distinct else ''}{argument}) OVER")
-
-
-def over_functions(values: Sequence[Expression]) -> list[OverFunction]:
-    """The functions with OVER in expressions."""
-    return [each for value in values for each in walk(value) if isinstance(each, OverFunction)]
 
 
 def is_proctime(expression: Expression, node: Node) -> bool:

@@ -22,11 +22,11 @@ from penstock.plan.nodes import (
     row_of,
 )
 from penstock.plan.traits import traits
-from penstock.plan.windows import in_windows
+from penstock.plan.windows import move_into_windows
 from penstock.sql.bind.correlation import NOTHING, Domain
-from penstock.sql.bind.expressions.generated_names import free_name, generate_name
+from penstock.sql.bind.expressions.generated_names import find_free_name, generate_name
 from penstock.sql.bind.expressions.over_functions import number_rows
-from penstock.sql.bind.expressions.resolution import NamedTable, named_table
+from penstock.sql.bind.expressions.resolution import NamedTable, make_named_table
 from penstock.sql.bind.expressions.row_numbers import RowNumber
 from penstock.sql.bind.expressions.selection import Selected, number_names
 from penstock.sql.bind.overs import OverPlan, is_proctime
@@ -44,8 +44,8 @@ class Ranked:
     """Rows of ``node`` with these ``columns``, one of which is a row number. It is computed only with a condition that
     gives it an upper bound.
 
-    Those of a correlated subquery are for the rows of an outer query of which ``correlated`` are true, conditions that
-    read ``hidden`` columns behind the others. ``domain`` has the outer columns that the rows are computed with."""
+    In a correlated subquery they belong to the rows of an outer query for which the ``correlated`` conditions are true;
+    these read ``hidden`` columns after the others. ``domain`` has the outer columns that the rows are computed with."""
 
     node: Node
     columns: tuple[Selected, ...]
@@ -75,12 +75,12 @@ class Ranked:
             self, columns=tuple(replace(each, name=name) for each, name in zip(self.columns, names, strict=True))
         )
 
-    def correlated_by(self, pairs: Sequence[tuple[Expression, Expression]], domain: Domain) -> Ranked:
+    def correlate(self, pairs: Sequence[tuple[Expression, Expression]], domain: Domain) -> Ranked:
         """The rows that belong to the rows of an outer query: those where the expressions of each pair, of the outer
         query and of these rows, are equal. The rows of each outer row are numbered separately."""
         names, hidden, conditions = list(self.schema.names), list[Item](), list[Expression]()
         for outer, own in pairs:
-            name = free_name(generate_name(own), names)
+            name = find_free_name(generate_name(own), names)
             names.append(name)
             hidden.append(Item(name, own))
             conditions.append(call("=", outer, ColumnRef(name, type=own.type), place=outer.place))
@@ -93,7 +93,7 @@ class Ranked:
         numbered. Raises UnsupportedError for a row number that streams do not have."""
         items = (*number_names(list(self.columns)), *self.hidden)
         name = next(each.name for each in items if isinstance(each.expression, RowNumber))
-        spans = [_span(each, name) for each in conditions]
+        spans = [_find_span(each, name) for each in conditions]
         first = max([1, *(span[0] for span in spans if span is not None and span[0] is not None)])
         ends = [span[1] for span in spans if span is not None and span[1] is not None]
         if not ends:
@@ -134,25 +134,25 @@ class _RankPlan:
         unless it is always the same."""
         self._items = [*items]
         number, changing = self.source.number, traits(self.source.node).changing
-        keys = tuple(dict.fromkeys(self._column(each) for each in number.partition))
+        keys = tuple(dict.fromkeys(self._add_column(each) for each in number.partition))
         plain = number.ranking is Ranking.ROW_NUMBER and len(number.order) == 1 and not changing
         if (first, last) == (1, 1) and plain and self._is_time(number.order[0]):
             of_arrival = is_proctime(number.order[0], self.source.node)
-            order = "" if of_arrival else self._column(number.order[0])
+            order = "" if of_arrival else self._add_column(number.order[0])
             below = self._project_source()
-            return in_windows(Deduplicate(below.schema, below, keys, order, number.descending[0]))
-        columns, latest = self._order(changing)
+            return move_into_windows(Deduplicate(below.schema, below, keys, order, number.descending[0]))
+        columns, latest = self._make_order(changing)
         below = self._project_source()
-        numbered = "" if first == last else free_name(name, below.schema.names)
+        numbered = "" if first == last else find_free_name(name, below.schema.names)
         schema = below.schema
         if numbered:
             schema = replace(schema, fields=(*schema.fields, Field(numbered, _COUNT)))
-        return in_windows(Rank(schema, below, keys, columns, first, last, numbered, latest, number.ranking))
+        return move_into_windows(Rank(schema, below, keys, columns, first, last, numbered, latest, number.ranking))
 
     def _project_source(self) -> Node:
         return project(self.source.node, tuple(self._items))
 
-    def _order(self, changing: bool) -> tuple[tuple[SortColumn, ...], bool]:
+    def _make_order(self, changing: bool) -> tuple[tuple[SortColumn, ...], bool]:
         """The columns of ORDER BY up to the processing time, and whether that is descending."""
         number, found = self.source.number, list[SortColumn]()
         for each, descending, nulls_first in zip(number.order, number.descending, number.nulls_first, strict=True):
@@ -164,7 +164,7 @@ class _RankPlan:
             if isinstance(each.type, ArrayType | MapType | RowType):
                 raise self.source.error(f"{each.type.text()} has no order", "order by its elements")
             if not isinstance(each, Literal):
-                found.append(SortColumn(self._column(each), descending, nulls_first))
+                found.append(SortColumn(self._add_column(each), descending, nulls_first))
         if not found:
             reason = f"{number.function} needs an ORDER BY with fields that are not constant"
             raise self.source.error(reason, "write OVER (PARTITION BY .. ORDER BY ..)")
@@ -177,30 +177,30 @@ class _RankPlan:
         default = self.source.number.nulls_first[0] != self.source.number.descending[0]
         return (event_time and default) or is_proctime(order, node)
 
-    def _column(self, value: Expression) -> str:
+    def _add_column(self, value: Expression) -> str:
         """The name of the column with a value."""
         known = next((each.name for each in self._items if each.expression == value), None)
         if known is not None:
             return known
-        name = free_name(generate_name(value), [each.name for each in self._items])
+        name = find_free_name(generate_name(value), [each.name for each in self._items])
         self._items.append(Item(name, value))
         return name
 
 
-def _span(condition: Expression, name: str) -> tuple[int | None, int | None] | None:
+def _find_span(condition: Expression, name: str) -> tuple[int | None, int | None] | None:
     """The least and the greatest row number ``name`` for which a condition is true, each None if it has no bound; None
     for a condition that is not such a span."""
     match condition:
         case Call(function="BETWEEN", args=(ColumnRef(name=found), Literal(value=int(low)), Literal(value=int(high)))):
             return (low, high) if found == name else None
         case Call(function=sign, args=(ColumnRef(name=found), Literal(value=int(limit)))) if sign in _EXCHANGED:
-            return _bounds(sign, limit) if found == name else None
+            return _find_bounds(sign, limit) if found == name else None
         case Call(function=sign, args=(Literal(value=int(limit)), ColumnRef(name=found))) if sign in _EXCHANGED:
-            return _bounds(_EXCHANGED[sign], limit) if found == name else None
+            return _find_bounds(_EXCHANGED[sign], limit) if found == name else None
     return None
 
 
-def _bounds(sign: str, limit: int) -> tuple[int | None, int | None]:
+def _find_bounds(sign: str, limit: int) -> tuple[int | None, int | None]:
     match sign:
         case "=":
             return limit, limit
@@ -233,7 +233,7 @@ class RankedSource:
 
     @cached_property
     def tables(self) -> tuple[NamedTable, ...]:
-        return (named_table(self.qualifier, self.ranked.schema, self.names),)
+        return (make_named_table(self.qualifier, self.ranked.schema, self.names),)
 
     def plan_rows(self, conditions: Sequence[Expression], *, with_watermark: bool = False) -> Node | None:
         return self.errors.attempt(lambda: self.ranked.keep_rows(conditions))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from penstock.plan.expressions import Expression, cast, coerce
 from penstock.plan.nodes import Node, project, row_of
 from penstock.sql.bind.context import Context
-from penstock.sql.bind.correlation import NOTHING, Dependent, Domain, equal_pair, reads_outer
+from penstock.sql.bind.correlation import NOTHING, Dependent, Domain, find_equal_pair, reads_outer
 from penstock.sql.bind.expressions.row_numbers import RowNumber
 from penstock.sql.bind.expressions.scope import UNTYPED_NULL
 from penstock.sql.bind.expressions.selection import Selected, number_names
@@ -56,9 +56,9 @@ class Result:
     @property
     def compares(self) -> bool:
         """Whether the query only compares columns of the outer query, and with '=' alone."""
-        return self.keeps_columns and None not in map(equal_pair, self.conditions)
+        return self.keeps_columns and None not in map(find_equal_pair, self.conditions)
 
-    def typed_columns(self, context: Context) -> list[Selected] | None:
+    def check_column_types(self, context: Context) -> list[Selected] | None:
         """The columns, each of a known type; None after a problem."""
         columns = self.complete
         untyped = next((each for each in columns or () if isinstance(each.value.type, NullType)), None)
@@ -69,7 +69,7 @@ class Result:
 
     def plan_rows(self, context: Context) -> Node | None:
         """The rows with just the columns of the result; None after a problem."""
-        columns = self.typed_columns(context)
+        columns = self.check_column_types(context)
         ranked = self.as_ranked(context.source)
         if ranked is not None:
             return context.errors.attempt(lambda: ranked.keep_rows(()))
@@ -77,10 +77,10 @@ class Result:
             return None
         return project(self.node, number_names(columns))
 
-    def dependent(self, context: Context, columns: Sequence[Name] = ()) -> Dependent | None:
+    def make_dependent(self, context: Context, columns: Sequence[Name] = ()) -> Dependent | None:
         """The rows of a result whose conditions read columns of the outer query, with columns called ``columns``, if
         these are given; None after a problem."""
-        found = self.typed_columns(context)
+        found = self.check_column_types(context)
         if self.node is None or found is None or not context.independent(*(each.value for each in found)):
             return None
         items = number_names(found)

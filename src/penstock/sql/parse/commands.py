@@ -118,7 +118,7 @@ def split_statements(tokens: tuple[Token, ...]) -> list[tuple[Token, ...]]:
     return statements
 
 
-def created_name(cursor: QueryGrammar) -> tuple[str, ...]:
+def find_created_name(cursor: QueryGrammar) -> tuple[str, ...]:
     """The table or view that a CREATE statement declares, even if the rest cannot be parsed; else nothing."""
     cursor.take("CREATE")
     cursor.take("OR", "REPLACE")
@@ -178,14 +178,14 @@ def _drop_catalog(cursor: QueryGrammar, at: int) -> Statement:
     return DropCatalog(at, cursor.name("a catalog's name"), only)
 
 
-def _database(cursor: QueryGrammar) -> tuple[Name, ...]:
+def _parse_database(cursor: QueryGrammar) -> tuple[Name, ...]:
     """The name of a database, with or without its catalog."""
     first = cursor.name("a database's name")
     return (first, cursor.name("a database's name")) if cursor.take(".") else (first,)
 
 
 def _create_database(cursor: QueryGrammar, at: int) -> Statement:
-    unless, parts = if_not_exists(cursor), _database(cursor)
+    unless, parts = if_not_exists(cursor), _parse_database(cursor)
     comment(cursor)
     if cursor.take("WITH"):
         options(cursor)
@@ -197,19 +197,19 @@ def _create_database(cursor: QueryGrammar, at: int) -> Statement:
 
 
 def _alter_database(cursor: QueryGrammar, at: int) -> Statement:
-    parts = _database(cursor)
+    parts = _parse_database(cursor)
     cursor.expect("SET")
     options(cursor)
     return AlterDatabase(at, parts)
 
 
 def _drop_database(cursor: QueryGrammar, at: int) -> Statement:
-    only, parts = if_exists(cursor), _database(cursor)
+    only, parts = if_exists(cursor), _parse_database(cursor)
     return DropDatabase(at, parts, only, cascade=cursor.take_any("RESTRICT", "CASCADE") == "CASCADE")
 
 
 def _use(cursor: QueryGrammar, at: int) -> Statement:
-    return Use(at, _database(cursor), catalog=False)
+    return Use(at, _parse_database(cursor), catalog=False)
 
 
 def _use_catalog(cursor: QueryGrammar, at: int) -> Statement:
@@ -222,19 +222,19 @@ def _use_catalog(cursor: QueryGrammar, at: int) -> Statement:
 def _show(cursor: QueryGrammar, at: int) -> Statement:
     for words, chosen in _LISTS.items():
         if cursor.take(*words.split()):
-            of = _database(cursor) if chosen and cursor.take_any("FROM", "IN") else ()
-            return Show(at, words, of, _pattern(cursor) if chosen else None)
+            of = _parse_database(cursor) if chosen and cursor.take_any("FROM", "IN") else ()
+            return Show(at, words, of, _parse_pattern(cursor) if chosen else None)
     if cursor.take("COLUMNS"):
         if not cursor.take_any("FROM", "IN"):
             raise cursor.unexpected_token("FROM")
-        return Show(at, "COLUMNS", cursor.table_id(), _pattern(cursor))
+        return Show(at, "COLUMNS", cursor.table_id(), _parse_pattern(cursor))
     for words in ("CREATE TABLE", "CREATE VIEW", "CREATE CATALOG"):
         if cursor.take(*words.split()):
             return Show(at, words, cursor.table_id())
     raise cursor.unexpected_token("TABLES, VIEWS, DATABASES, CATALOGS, FUNCTIONS, COLUMNS or CREATE TABLE")
 
 
-def _pattern(cursor: QueryGrammar) -> Pattern | None:
+def _parse_pattern(cursor: QueryGrammar) -> Pattern | None:
     negated = cursor.take("NOT")
     if not (word := cursor.take_any("LIKE", "ILIKE")):
         if negated:
@@ -287,10 +287,10 @@ def _insert(cursor: QueryGrammar, at: int, *, overwrite: bool = False) -> Insert
         raise cursor.unsupported_feature("INSERT INTO .. PARTITION", "select the values as columns")
     named = cursor.sees("(") and cursor.peek().keyword not in ("SELECT", "WITH", "(", "VALUES")
     columns = cursor.parse_enclosed(partial(cursor.name, "a column")) if named else ()
-    return Insert(at, table, columns, cursor.query(), hints, _conflict(cursor), overwrite)
+    return Insert(at, table, columns, cursor.query(), hints, _parse_conflict(cursor), overwrite)
 
 
-def _conflict(cursor: QueryGrammar) -> Name | None:
+def _parse_conflict(cursor: QueryGrammar) -> Name | None:
     at = cursor.at
     if not cursor.take("ON", "CONFLICT"):
         return None

@@ -88,7 +88,7 @@ class Cursor:
     def name(self, expected: str) -> Name:
         """An identifier. Raises SqlError for any other token."""
         if self.token.type not in (TokenType.WORD, TokenType.QUOTED):
-            hint = "names are quoted with backquotes" if self.token.keyword == '"' else ""
+            hint = "quote names with backquotes" if self.token.keyword == '"' else ""
             raise self.unexpected_token(expected, hint)
         token = self.advance()
         return Name(token.text, token.at)

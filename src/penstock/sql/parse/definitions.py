@@ -77,7 +77,7 @@ def options(cursor: QueryGrammar) -> tuple[GivenOption, ...]:
     cursor.expect("(")
     found = cursor.parse_list(partial(_option, cursor))
     if cursor.token.type is TokenType.STRING:
-        raise cursor.unexpected_token("',' or ')'", "options have commas between them")
+        raise cursor.unexpected_token("',' or ')'", "separate options with commas")
     cursor.expect(")")
     return found
 
@@ -169,7 +169,7 @@ def _declaration(
     key, watermark = body.primary_key, body.watermark
     found = CreateTable(at, table, if_not_exists, columns, key, watermark, partitioned_by, given, said, temporary, like)
     if cursor.sees("AS"):
-        return _as(cursor, found, tuple(body.names))
+        return _parse_as(cursor, found, tuple(body.names))
     cursor.expect_end()
     if body.names:
         raise cursor.source.error(body.names[0].at, f"column '{body.names[0].text}' has no type", "write one after it")
@@ -180,14 +180,14 @@ def _declaration(
     return found
 
 
-def _as(cursor: QueryGrammar, created: CreateTable, names: tuple[Name, ...]) -> CreateTableAs:
+def _parse_as(cursor: QueryGrammar, created: CreateTable, names: tuple[Name, ...]) -> CreateTableAs:
     """AS and a query, which ADD COLUMN may follow if it is TABLE and a name."""
     at = cursor.at
     cursor.expect("AS")
     if created.temporary:
         raise cursor.unsupported_feature("CREATE TEMPORARY TABLE .. AS", "leave TEMPORARY out", at)
     if created.like is not None:
-        raise cursor.source.error(at, "a table is made by LIKE or by AS, not by both", "leave one of them out")
+        raise cursor.source.error(at, "a table is created by LIKE or by AS, not by both", "leave one of them out")
     if names and created.columns:
         reason = f"column '{names[0].text}' has no type, and others have one"
         raise cursor.source.error(names[0].at, reason, "name all columns of the query, or give each a type")
@@ -204,7 +204,7 @@ def _as(cursor: QueryGrammar, created: CreateTable, names: tuple[Name, ...]) -> 
 
 
 def _parse_added_column(cursor: QueryGrammar) -> SelectItem:
-    """A column of ADD COLUMN behind AS TABLE."""
+    """A column of ADD COLUMN after AS TABLE."""
     name = cursor.name("a column")
     cursor.expect("AS")
     expression = cursor.expression()
@@ -240,7 +240,7 @@ def _element(cursor: QueryGrammar, body: _Body) -> None:
         at = cursor.at
         cursor.expect("WATERMARK", "FOR")
         if body.watermark is not None:
-            raise cursor.source.error(at, "a table has one watermark", "leave the others out")
+            raise cursor.source.error(at, "a table can have only one watermark", "leave the others out")
         name = cursor.name("a column")
         cursor.expect("AS")
         body.watermark = name, cursor.expression()
@@ -260,12 +260,12 @@ def _constraint(cursor: QueryGrammar, body: _Body) -> None:
         name = cursor.name("a constraint's name").text
     cursor.expect("PRIMARY", "KEY")
     if body.primary_key is not None:
-        raise cursor.source.error(at, "a table has one PRIMARY KEY", "leave the others out")
+        raise cursor.source.error(at, "a table can have only one PRIMARY KEY", "leave the others out")
     body.primary_key = PrimaryKey(cursor.parse_enclosed(partial(cursor.name, "a column")), name, at)
-    _not_enforced(cursor)
+    _expect_not_enforced(cursor)
 
 
-def _not_enforced(cursor: QueryGrammar) -> None:
+def _expect_not_enforced(cursor: QueryGrammar) -> None:
     if not cursor.take("NOT", "ENFORCED"):
         raise cursor.unexpected_token("NOT ENFORCED", "keys are never enforced: write PRIMARY KEY (..) NOT ENFORCED")
 
@@ -283,7 +283,7 @@ def column_declaration(cursor: QueryGrammar, *, placed: bool = False) -> ColumnD
         return ColumnDeclaration(name, data_type, key, virtual, comment=comment(cursor))
     primary_key = cursor.take("PRIMARY", "KEY")
     if primary_key:
-        _not_enforced(cursor)
+        _expect_not_enforced(cursor)
     said = comment(cursor)
     ends = (",", ")", "FIRST", "AFTER") if placed else (",", ")")
     if cursor.token.type is not TokenType.END and cursor.token.keyword not in ends:

@@ -36,7 +36,7 @@ def word(at: int, text: str) -> UnboundLiteral:
     return UnboundLiteral(at, "STRING", text)
 
 
-def _absent(at: int) -> UnboundLiteral:
+def _make_null(at: int) -> UnboundLiteral:
     return UnboundLiteral(at, "NULL", "NULL")
 
 
@@ -122,7 +122,7 @@ def _document_and_path(grammar: FunctionGrammar) -> tuple[Unbound, Unbound]:
 def _behaviours(grammar: FunctionGrammar, behaviour: Callable[[], tuple[Unbound, Unbound]]) -> list[Unbound]:
     """``.. ON EMPTY .. ON ERROR``: the word and the default of each, ``NULL`` where there is none."""
     at = grammar.at
-    found = {"EMPTY": (word(at, "NULL"), _absent(at)), "ERROR": (word(at, "NULL"), _absent(at))}
+    found = {"EMPTY": (word(at, "NULL"), _make_null(at)), "ERROR": (word(at, "NULL"), _make_null(at))}
     for _ in found:
         if grammar.token.keyword not in ("NULL", "ERROR", "DEFAULT", "EMPTY"):
             break
@@ -148,7 +148,7 @@ def _json_value(grammar: FunctionGrammar, at: int, name: str) -> Unbound:
         here = grammar.at
         if grammar.take("DEFAULT"):
             return word(here, "DEFAULT"), grammar.expression()
-        return word(here, grammar.take_any("NULL", "ERROR") or "NULL"), _absent(here)
+        return word(here, grammar.take_any("NULL", "ERROR") or "NULL"), _make_null(here)
 
     return UnboundCall(at, name, (document, path, returned, *_behaviours(grammar, behaviour)))
 
@@ -171,11 +171,11 @@ def _json_query(grammar: FunctionGrammar, at: int, name: str) -> Unbound:
             kind = grammar.take_any("ARRAY", "OBJECT")
             if not kind:
                 raise grammar.unexpected_token("ARRAY or OBJECT")
-            return word(here, f"EMPTY {kind}"), _absent(here)
+            return word(here, f"EMPTY {kind}"), _make_null(here)
         found = grammar.take_any("NULL", "ERROR")
         if not found:
             raise grammar.unexpected_token("NULL, ERROR, EMPTY ARRAY or EMPTY OBJECT")
-        return word(here, found), _absent(here)
+        return word(here, found), _make_null(here)
 
     empty, _, error, _ = _behaviours(grammar, behaviour)
     return UnboundCall(at, name, (document, path, returned, word(at, wrapper), empty, error))

@@ -325,7 +325,7 @@ class Grammar(FunctionGrammar):
         return UnboundCall(at, name, args)
 
     def _nulls(self) -> str:
-        """RESPECT or IGNORE, if NULLS is behind it."""
+        """RESPECT or IGNORE, if NULLS follows it."""
         return next((each for each in ("RESPECT", "IGNORE") if self.take(each, "NULLS")), "")
 
     def _filter(self) -> Unbound:
@@ -406,7 +406,7 @@ class Grammar(FunctionGrammar):
         subject = None if self.sees("WHEN") else self.expression()
         args: list[Unbound] = []
         while self.take("WHEN"):
-            args.append(self.expression() if subject is None else self._equal_to_one(subject))
+            args.append(self.expression() if subject is None else self._parse_when_values(subject))
             self.expect("THEN")
             args.append(self.expression())
         if not args:
@@ -415,7 +415,7 @@ class Grammar(FunctionGrammar):
         self.expect("END")
         return UnboundCall(at, "CASE", tuple(args))
 
-    def _equal_to_one(self, subject: Unbound) -> Unbound:
+    def _parse_when_values(self, subject: Unbound) -> Unbound:
         """The values between WHEN and THEN as a condition."""
         values = self.parse_list(self.expression)
         same = tuple(UnboundCall(each.at, "=", (subject, each)) for each in values)

@@ -108,7 +108,7 @@ class QueryGrammar(WindowGrammar):
             else:
                 kind = SetKind.EXCEPT_ALL if keeps else SetKind.EXCEPT
                 left = UnboundSetOperation(left.at, left, right, kind)
-        self._afterwards()
+        self._refuse_afterwards()
         return left
 
     def _intersection(self, left: UnboundQuery) -> UnboundQuery:
@@ -138,14 +138,14 @@ class QueryGrammar(WindowGrammar):
         distinct = self.take_any("DISTINCT", "ALL") == "DISTINCT"
         items = self.items()
         if not self.take("FROM"):
-            self._afterwards()
+            self._refuse_afterwards()
             return UnboundSelect(at, items, None, distinct=distinct, hints=hints)
         source = self._source()
         condition = self.expression() if self.take("WHERE") else None
         grouping = self._grouping() if self.take("GROUP", "BY") else None
         having = self.expression() if self.take("HAVING") else None
         windows = self._windows() if self.take("WINDOW") else ()
-        self._afterwards()
+        self._refuse_afterwards()
         return UnboundSelect(at, items, source, condition, grouping, having, distinct, hints, windows)
 
     def _windows(self) -> tuple[tuple[Name, OverWindow], ...]:
@@ -197,7 +197,7 @@ class QueryGrammar(WindowGrammar):
             return None
         return key, self.string("a value in quotes")
 
-    def _afterwards(self) -> None:
+    def _refuse_afterwards(self) -> None:
         if self.token.type is TokenType.HINT:
             raise self.unsupported_feature("a hint", "put the options into the table's WITH clause")
         if self.token.keyword in _AFTERWARDS:
@@ -251,7 +251,7 @@ class QueryGrammar(WindowGrammar):
         while self.sees(","):
             at = self.advance().at
             left = UnboundJoin(at, JoinKind.INNER, left, self._parse_joins())
-        self._afterwards()
+        self._refuse_afterwards()
         return left
 
     def _parse_joins(self) -> UnboundSource:
@@ -315,12 +315,12 @@ class QueryGrammar(WindowGrammar):
 
     def _with_alias(self, found: UnboundSource) -> UnboundSource:
         """A table with the names that follow it."""
-        self._afterwards()
+        self._refuse_afterwards()
         if isinstance(found, UnboundJoin):
             return found
         alias = self._alias("a table's alias")
         columns = self._columns() if alias is not None else ()
-        self._afterwards()
+        self._refuse_afterwards()
         if alias is not None and isinstance(found, UnboundTable | UnboundDerived | UnboundWindow | UnboundUnnest):
             return replace(found, alias=alias, columns=columns)
         return found

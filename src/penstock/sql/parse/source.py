@@ -38,16 +38,16 @@ class SourceText:
         """An error of a column or its type at offset ``at``."""
         return SchemaError((self.problem(at, reason, hint),))
 
-    def not_found(self, at: int, role: str, name: str, known: Iterable[str]) -> SchemaError:
-        """The error for a column or a field, as its ``role`` says, that is none of those ``known``."""
-        return self.schema_error(at, f"there is no {role} '{name}'", suggestion(name, known))
+    def not_found_error(self, at: int, role: str, name: str, known: Iterable[str]) -> SchemaError:
+        """The error for a name of a column or field, as ``role`` says, that is not among the ``known`` names."""
+        return self.schema_error(at, f"there is no {role} '{name}'", suggest_name(name, known))
 
     def unsupported_feature(self, at: int, reason: str, hint: str) -> UnsupportedError:
         """The error for a feature at offset ``at`` that only Flink has."""
         return UnsupportedError((self.problem(at, reason, hint),))
 
     @contextmanager
-    def limited_nesting(self, at: int, part: str = "expression") -> Iterator[None]:
+    def limit_nesting(self, at: int, part: str = "expression") -> Iterator[None]:
         """Raises SqlError if the work inside is nested deeper than Python's stack allows."""
         try:
             yield
@@ -74,14 +74,14 @@ class Errors(list[DefinitionError]):
             raise (classes.pop() if len(classes) == 1 else SqlError)(problems)
 
 
-def similar(name: str, known: Iterable[str]) -> str:
+def suggest_similar(name: str, known: Iterable[str]) -> str:
     """A hint with the known name that differs from ``name`` in case only, or is closest to it; empty without one."""
     names = list(known)
     same = next((each for each in names if each.lower() == name.lower()), None)
     return f"did you mean '{same}'? names are case-sensitive" if same is not None else nearest(name, names)
 
 
-def suggestion(name: str, known: Iterable[str]) -> str:
-    """A hint with the known name that is :func:`similar` to ``name``, or else with the first of those known."""
+def suggest_name(name: str, known: Iterable[str]) -> str:
+    """The hint of :func:`suggest_similar`, or else one with the first known names."""
     names = list(known)
-    return similar(name, names) or f"there are {', '.join(names[:_SHOWN]) or 'none'}"
+    return suggest_similar(name, names) or f"there are {', '.join(names[:_SHOWN]) or 'none'}"

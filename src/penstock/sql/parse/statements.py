@@ -96,7 +96,7 @@ class CreateTableAs(Statement):
 
 @dataclass(frozen=True)
 class CreateView(Statement):
-    """CREATE VIEW view [(columns)] AS query. ``end`` is the offset behind the query."""
+    """CREATE VIEW view [(columns)] AS query. ``end`` is the offset after the query."""
 
     view: TableName
     if_not_exists: bool

@@ -22,7 +22,7 @@ class Unbound:
 @dataclass(frozen=True)
 class UnboundLiteral(Unbound):
     """A constant. ``form`` is NUMBER, STRING, BYTES, BOOLEAN, NULL, DATE, TIME, TIMESTAMP, or INTERVAL with its unit,
-    as in ``INTERVAL DAY TO SECOND``. ``text`` has no quotes; that of a number or an interval has its sign."""
+    as in ``INTERVAL DAY TO SECOND``. ``text`` has no quotes; the text of a number or an interval has its sign."""
 
     form: str
     text: str
@@ -86,8 +86,8 @@ class SortKey:
 
 @dataclass(frozen=True)
 class FrameBound:
-    """Where a frame begins or ends: so many rows, or so much, ``before`` or behind a row; None is UNBOUNDED. CURRENT
-    ROW is neither."""
+    """Where a frame begins or ends: a number of rows, or a distance, ``before`` or after a row; None is UNBOUNDED.
+    CURRENT ROW is neither."""
 
     at: int
     offset: Unbound | None = None

@@ -80,7 +80,7 @@ def scan(source: SourceText, variables: Mapping[str, str]) -> tuple[Token, ...]:
     than any type holds."""
     problems = [
         problem
-        for match in _matches(source)
+        for match in _find_matches(source)
         if match.lastgroup in ("string", "unicode", "bytes", "quoted", "spliced")
         for problem in _find_undefined(source, match, variables)
     ]
@@ -92,25 +92,25 @@ def scan(source: SourceText, variables: Mapping[str, str]) -> tuple[Token, ...]:
 
     tokens: list[Token] = []
     end = -1
-    for match in _matches(source):
+    for match in _find_matches(source):
         if match.lastgroup not in ("space", "comment"):
-            for token in _tokens(source, match, put_in):
+            for token in _make_tokens(source, match, put_in):
                 joined = match.start() == end and not token.joined
                 tokens.append(replace(token, joined=True) if joined else token)
             end = match.end()
     return (*tokens, Token(TokenType.END, "", len(source.text), "the end of the text"))
 
 
-def _matches(source: SourceText) -> Iterator[re.Match[str]]:
+def _find_matches(source: SourceText) -> Iterator[re.Match[str]]:
     for match in _TOKEN.finditer(source.text):
         if match.lastgroup == "mark":
             for opening, unclosed, closing in _UNCLOSED:
                 if source.text.startswith(opening, match.start()):
-                    raise _not_closed(source, match.start(), unclosed, closing)
+                    raise _not_closed_error(source, match.start(), unclosed, closing)
         yield match
 
 
-def _not_closed(source: SourceText, at: int, unclosed: str, closing: str) -> SqlError:
+def _not_closed_error(source: SourceText, at: int, unclosed: str, closing: str) -> SqlError:
     """The error of a string, name or comment at ``at`` that is not closed. A quote that is missing earlier inverts all
     strings after it: then the first string that continues to another line has it."""
     if closing == "'":
@@ -130,7 +130,7 @@ def _find_undefined(source: SourceText, match: re.Match[str], variables: Mapping
             yield source.problem(match.start() + found.start(), f"variable '{found.group(1)}' is not defined", hint)
 
 
-def _tokens(source: SourceText, found: re.Match[str], put_in: Callable[[str], str]) -> Iterator[Token]:
+def _make_tokens(source: SourceText, found: re.Match[str], put_in: Callable[[str], str]) -> Iterator[Token]:
     written = text = found.group()
     at = found.start()
     match found.lastgroup:
@@ -190,12 +190,12 @@ def _splice_variables(source: SourceText, text: str, written: str, at: int) -> I
     """
     inner, before = SourceText(text), -1
     try:
-        for found in _matches(inner):
+        for found in _find_matches(inner):
             if found.lastgroup in ("space", "comment"):
                 continue
             if found.lastgroup == "spliced":
-                raise inner.error(0, "a variable in a variable")
-            for token in _tokens(inner, found, str):
+                raise inner.error(0, "a variable contains another variable")
+            for token in _make_tokens(inner, found, str):
                 yield replace(token, at=at, shown=written, joined=found.start() == before)
             before = found.end()
     except SqlError:

@@ -25,7 +25,7 @@ from penstock.kafka.properties import ClientConfig
 from penstock.kafka.record_batches import EncodedBatch, RecordTooLargeError, encode
 from penstock.kafka.reserved import is_reserved
 from penstock.options import java_pattern
-from penstock.spi import KIND, ChangeFormat, FormatSpec, Task, formats, located, origin_of
+from penstock.spi import KIND, ChangeFormat, FormatSpec, Task, formats, locate_error, origin_of
 from penstock.types import RowKind, RowType, arrow_type
 
 #: The brokers' default of max.message.bytes, for topics whose settings the user may not read.
@@ -362,7 +362,7 @@ def _locate_errors(topic: str | Callable[[int], str], hidden: pa.RecordBatch) ->
     except RecordError as error:
         if error.topic or error.offset < 0:
             raise
-        raise located(error, hidden, error.offset) from error
+        raise locate_error(error, hidden, error.offset) from error
 
 
 def _with_row(error: RecordError, row: int) -> RecordError:

@@ -20,7 +20,7 @@ from penstock.kafka.properties import ClientConfig
 from penstock.kafka.record_batches import EncodedBatch
 from penstock.kafka.reserved import is_out_of_reach
 from penstock.kafka.session import session_for
-from penstock.spi import KIND, Output, OutputRows, Task, WritableBytes, Writer, unpickled
+from penstock.spi import KIND, Output, OutputRows, Task, WritableBytes, Writer, unpickle_text
 
 #: What writing tasks yield. A record batch for the task that owns its partition has ``data``. An acknowledgement, one
 #: per task and partition, has sequences instead. Rows with an empty topic count the records and bytes that a task has
@@ -226,7 +226,7 @@ def open_writer(spec: WriteSpec, task: Task) -> Writer:
 
 def _producer(spec: WriteSpec, task: Task) -> Producer:
     """The producer of a task, with the driver's instructions."""
-    instructions: Instructions = unpickled(task.instructions)
+    instructions: Instructions = unpickle_text(task.instructions)
     transaction = instructions.transaction
     identity, name = (transaction.identity, transaction.transactional_id) if transaction else (None, None)
     return Producer(session_for(spec.client), identity, transactional_id=name, abandoned=task.abandoned)

@@ -25,7 +25,7 @@ from penstock.kafka.produce import SendCounts
 from penstock.kafka.reserved import is_out_of_reach
 from penstock.kafka.session import Session, session_for
 from penstock.kafka.topics import cluster_id, find_matching_topics, read_topic_configs
-from penstock.spi import Committer, JobContext, Output, WriterFactory, WriteTasks, Written, pickled
+from penstock.spi import Committer, JobContext, Output, WriterFactory, WriteTasks, Written, pickle_text
 
 
 class WritingCommitter(Committer):
@@ -52,7 +52,7 @@ class WritingCommitter(Committer):
         """What brokers have acknowledged to the tasks of a batch, in the ``transaction`` or outside of any. Raises
         SequenceError and other errors of the tasks."""
         once = transaction is not None
-        found = tasks.collect(pickled(Instructions(transaction)), by_owners=by_owners, once=once)
+        found = tasks.collect(pickle_text(Instructions(transaction)), by_owners=by_owners, once=once)
         return Acknowledged.from_task_reports(found.rows, found.doubt, once=once)
 
     def spec(self) -> WriteSpec:

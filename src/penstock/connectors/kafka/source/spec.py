@@ -17,7 +17,7 @@ from penstock.connectors.kafka.table.spec import KafkaTableSpec
 from penstock.errors import Problem
 from penstock.kafka.partitions import TopicPartition
 from penstock.settings import Settings
-from penstock.spi import ScanCapabilities, SinkSpec, Watermark, shown_idleness
+from penstock.spi import ScanCapabilities, SinkSpec, Watermark, describe_idleness
 from penstock.types import RowKind, RowType
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class KafkaScanSpec(KafkaTableSpec[KafkaSourceOptions]):
     asks_for_group: bool = field(default=False, compare=False)
     timed: bool = False
 
-    def needing_times(self) -> KafkaScanSpec:
+    def require_times(self) -> KafkaScanSpec:
         """The same scan, in which a record without an event time cannot be used."""
         return replace(self, timed=True)
 
@@ -173,7 +173,7 @@ class KafkaScanSpec(KafkaTableSpec[KafkaSourceOptions]):
 
     @staticmethod
     def _event_time(watermark: Watermark) -> str:
-        idle = shown_idleness(watermark.idle_timeout)
+        idle = describe_idleness(watermark.idle_timeout)
         idle = f", {idle}" if idle else ""
         by = watermark.column or "the records' timestamps"
         how = f"{by} less {watermark.lag} ms" if watermark.lag is not None else "as the engine computes it"

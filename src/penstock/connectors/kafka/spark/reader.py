@@ -13,7 +13,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from penstock.connectors.kafka.source.enumerator import Enumerator, ReaderSpec
 from penstock.connectors.kafka.source.positions import Positions, Split
 from penstock.errors import PenstockError, to_wire
-from penstock.spi import ScanDataSource, Task, guarded, staged
+from penstock.spi import ScanDataSource, Task, guard_errors, run_stage
 
 _T = TypeVar("_T")
 
@@ -58,9 +58,9 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         work: tuple[Sequence[Split], Task, int | None] = partition.value
         ranges, task, watermark = work
         reader = RangeReader(self._spec, ranges)
-        batches, schema = merge_small_batches(guarded(reader.rows)()), reader.schema
+        batches, schema = merge_small_batches(guard_errors(reader.rows)()), reader.schema
         if self._stage is not None:
-            batches, schema = staged(self._stage, task, TaskContext.get(), batches)
+            batches, schema = run_stage(self._stage, task, TaskContext.get(), batches)
         reported = add_report(batches, schema, lambda: reader.report)
         timed = self._stage is None and self._spec.scan.watermark is not None
         return add_watermark(reported, watermark) if timed else reported

@@ -55,10 +55,10 @@ from penstock.spi import (
     Task,
     frame_schema,
     read_frame,
+    run_until_stopped,
     source_document,
-    until_stopped,
 )
-from penstock.types import BIGINT, TINYINT, quoted_name, spark_type
+from penstock.types import BIGINT, TINYINT, quote_name, spark_type
 
 #: The time limit of the last commit of a job, in ms.
 _LAST_COMMIT_MS = 5000
@@ -159,16 +159,16 @@ class KafkaScan(Source):
             batches = list(stage.run(task, merge_small_batches(reader.rows())))
             return pa.Table.from_batches(batches, stage.schema), reader.report.to_bytes()
 
-        return OnDriver(lambda given: until_stopped(lambda left: read(given, left), self._context.stopping))
+        return OnDriver(lambda given: run_until_stopped(lambda left: read(given, left), self._context.stopping))
 
     def _more(self) -> Iterator[str]:
         """The columns after the ones that every scan has, as DDL."""
         if self._scan.kinds != INSERTIONS:
-            yield f"{quoted_name(KIND)} {spark_type(TINYINT)}"
+            yield f"{quote_name(KIND)} {spark_type(TINYINT)}"
         if self._scan.dead_letters is not None:
-            yield f"{quoted_name(DEAD_LETTER)} {spark_type(self._scan.dead_letters.schema)}"
+            yield f"{quote_name(DEAD_LETTER)} {spark_type(self._scan.dead_letters.schema)}"
         if self.timed:
-            yield f"{quoted_name(WATERMARK)} {spark_type(BIGINT)}"
+            yield f"{quote_name(WATERMARK)} {spark_type(BIGINT)}"
 
     def tasks(self, start: dict[str, Any] | None, end: dict[str, Any]) -> int:
         return len(self._enumerator.tasks(self._start(start), Positions.from_json(end)))
@@ -208,7 +208,7 @@ class KafkaScan(Source):
             for each in describe_losses(self._start(start), Positions.from_json(end))
         ]
 
-    def ended(self, reached: dict[str, Any] | None) -> bool:
+    def has_ended(self, reached: dict[str, Any] | None) -> bool:
         """Whether the source has a stop, and ``reached`` (None: its start) and its watermark are at the end."""
         spec, at = self._enumerator.spec, self._start(reached)
         stop = spec.stop
@@ -240,7 +240,7 @@ class KafkaScan(Source):
             return None
         return sum(end.offset - start.at[tp].offset for tp, end in ends.at.items())
 
-    def consumed(self, end: dict[str, Any]) -> GroupOffsets | None:
+    def find_consumed(self, end: dict[str, Any]) -> GroupOffsets | None:
         """The group's offsets at ``end``."""
 
         if not self._commits:
@@ -250,7 +250,7 @@ class KafkaScan(Source):
         offsets = {tp: CommittedOffset(position.offset, position.epoch, by) for tp, position in at.items()}
         return GroupOffsets(self._session.cluster_id or "", self._scan.group_id, offsets)
 
-    def done(self, end: dict[str, Any], recorded: bool | None) -> None:
+    def confirm(self, end: dict[str, Any], recorded: bool | None) -> None:
         """Keep the position, and commit the group's offsets when a commit is due and no transaction has done it."""
         if recorded is None and self._times.due(end):
             recorded = self._commit(end, self._session.deadline())
@@ -259,7 +259,7 @@ class KafkaScan(Source):
 
     def _commit(self, end: dict[str, Any], deadline: Deadline) -> bool | None:
         """Whether the group's offsets were committed, None when it has none. Warns of the first failure only."""
-        consumed = self.consumed(end)
+        consumed = self.find_consumed(end)
         if consumed is None:
             return None
         try:
@@ -270,13 +270,13 @@ class KafkaScan(Source):
             return False
         return True
 
-    def reported(self, reports: Sequence[bytes]) -> None:
+    def receive_reports(self, reports: Sequence[bytes]) -> None:
         """Count the records of a batch, and pass its watermarks on."""
         report = ReadReport.merge(reports)
         self._metrics.read(report)
         self._notes.add(((topic, partition), at) for topic, partition, at in report.watermarks)
 
-    def progressed(self, watermarks: Mapping[int, int], end: dict[str, Any]) -> None:
+    def receive_watermarks(self, watermarks: Mapping[int, int], end: dict[str, Any]) -> None:
         """Pass watermarks that the engine has computed on to the planning process."""
         partitions = {number: self.partition(number, end) for number in watermarks}
         self._notes.add((tp, watermarks[number]) for number, tp in partitions.items() if tp is not None)

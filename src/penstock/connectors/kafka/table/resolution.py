@@ -30,7 +30,7 @@ from penstock.spi import (
     formats,
 )
 from penstock.types import DataType, RowType
-from penstock.types.casts import castable
+from penstock.types.casts import is_castable
 
 _Options = TypeVar("_Options", bound=KafkaTableOptions)
 
@@ -294,7 +294,7 @@ class Resolution:
             hint = nearest(key, readable) or f"known are {', '.join(readable)}"
             self._add_column_problem(column.name, f"there is no metadata '{key}'", hint)
             return None
-        if not castable(readable[key], column.type):
+        if not is_castable(readable[key], column.type):
             self._add_column_problem(
                 column.name,
                 f"metadata '{key}' is {readable[key]} and cannot be cast to {column.type}",
@@ -316,7 +316,7 @@ class Resolution:
             reason = "is written only with several topics" if fixed_topic else "cannot be written"
             self._add_column_problem(column.name, f"metadata '{key}' {reason}", "declare the column VIRTUAL")
             return None
-        if not castable(column.type, WRITABLE[key]):
+        if not is_castable(column.type, WRITABLE[key]):
             self._add_column_problem(
                 column.name,
                 f"{column.type} cannot be cast to metadata '{key}', which is {WRITABLE[key]}",

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.common.conversions import listed
+from penstock.common.conversions import list_values
 from penstock.common.typeinfo import RowTypeInfo
 from penstock.connectors.kafka.table.metadata import READABLE
 from penstock.datastream.values import OwnReading
@@ -74,12 +74,12 @@ class RecordInfo(RowTypeInfo, OwnReading):
         millis = [each // 1000 for each in timestamps.cast(pa.int64()).to_pylist()]
         pairs = [tuple((each["key"], each["value"]) for each in found or ()) for found in headers.to_pylist()]
         fields = (
-            *map(listed, (topics, partitions, offsets)),
+            *map(list_values, (topics, partitions, offsets)),
             millis,
-            *map(listed, (types, keys, values)),
+            *map(list_values, (types, keys, values)),
             pairs,
         )
-        return [ConsumerRecord(*each) for each in zip(*fields, listed(epochs), strict=True)]
+        return [ConsumerRecord(*each) for each in zip(*fields, list_values(epochs), strict=True)]
 
 
 RECORD = RecordInfo()

@@ -15,8 +15,8 @@ _MOST_DIGITS = 18
 
 @compiled
 def parse_integers(text: Vector, starts: Vector, values: Vector, undecided: Vector) -> None:
-    """The number in each of the texts between ``starts``: a sign, perhaps, and up to 18 digits. ``undecided`` is set to
-    1 for other texts."""
+    """The number in each of the texts between ``starts``: an optional sign, and up to 18 digits. ``undecided`` is set
+    to 1 for other texts."""
     text = borrow(text)
     for row in range(len(values)):
         at, end = starts[row], starts[row + 1]

@@ -21,7 +21,7 @@ def _key(value: Any) -> Any:
     return value
 
 
-def _first_of_each(values: Iterable[Any]) -> Array:
+def _drop_repeated(values: Iterable[Any]) -> Array:
     found: dict[Any, Any] = {}
     for each in values:
         found.setdefault(_key(each), each)
@@ -61,18 +61,18 @@ def _concat(*arrays: Array) -> Array:
 
 
 def _union(one: Array, other: Array) -> Array:
-    return _first_of_each([*one, *other])
+    return _drop_repeated([*one, *other])
 
 
 def _intersect(one: Array, other: Array) -> Array:
     there = set(map(_key, other))
-    return _first_of_each(each for each in one if _key(each) in there)
+    return _drop_repeated(each for each in one if _key(each) in there)
 
 
 def _except(one: Array, other: Array) -> Array:
     """The different elements of the first array that are not in the second."""
     there = set(map(_key, other))
-    return _first_of_each(each for each in one if _key(each) not in there)
+    return _drop_repeated(each for each in one if _key(each) not in there)
 
 
 def _sort(array: Array, ascending: bool = True, nulls_first: bool | None = None) -> Array:
@@ -94,14 +94,14 @@ def _slice(array: Array, start: int, end: int | None = None) -> Array:
 
 
 def _largest(array: Array) -> Any:
-    return _best(array, lambda one, other: one > other)
+    return _find_best(array, lambda one, other: one > other)
 
 
 def _least(array: Array) -> Any:
-    return _best(array, lambda one, other: one < other)
+    return _find_best(array, lambda one, other: one < other)
 
 
-def _best(array: Array, better: Callable[[Any, Any], bool]) -> Any:
+def _find_best(array: Array, better: Callable[[Any, Any], bool]) -> Any:
     """The first element that no other one beats."""
     found = None
     for each in array:
@@ -130,7 +130,7 @@ def _map_from(keys: Array, values: Array) -> Map:
     if len(keys) != len(values):
         raise ValueFailure(f"MAP_FROM_ARRAYS takes arrays of one length, not of {len(keys)} and {len(values)}")
     if None in keys:
-        raise ValueFailure("MAP_FROM_ARRAYS is given a key that is null")
+        raise ValueFailure("MAP_FROM_ARRAYS got a key that is NULL")
     return list(zip(keys, values, strict=True))
 
 
@@ -139,7 +139,7 @@ ARRAY_REMOVE, ARRAY_CONTAINS = row_by_row(_remove, strict=False), row_by_row(_co
 ARRAY_POSITION = row_by_row(_position, strict=False)
 ARRAY_CONCAT, ARRAY_UNION = row_by_row(_concat), row_by_row(_union)
 ARRAY_INTERSECT, ARRAY_EXCEPT = row_by_row(_intersect), row_by_row(_except)
-ARRAY_DISTINCT = row_by_row(_first_of_each)
+ARRAY_DISTINCT = row_by_row(_drop_repeated)
 ARRAY_REVERSE = row_by_row(lambda array: array[::-1])
 ARRAY_SORT, ARRAY_SLICE = row_by_row(_sort), row_by_row(_slice)
 ARRAY_MAX, ARRAY_MIN = row_by_row(_largest), row_by_row(_least)

@@ -102,24 +102,24 @@ def row(call: Call, session: Session) -> Kernel:
     return kernel
 
 
-def _paired(*given: Any) -> list[tuple[Any, Any]]:
+def _pair_entries(*given: Any) -> list[tuple[Any, Any]]:
     """``MAP[..]`` of keys and values in turn. Of several values of a key the last one counts."""
     if None in given[::2]:
-        raise ValueFailure("MAP[..] is given a key that is null")
+        raise ValueFailure("MAP[..] got a key that is NULL")
     found: dict[Any, tuple[Any, Any]] = {}
     for key, value in zip(given[::2], given[1::2], strict=True):
-        found[_hashable(key)] = key, value
+        found[_make_hashable(key)] = key, value
     return list(found.values())
 
 
-def _hashable(key: Any) -> Any:
+def _make_hashable(key: Any) -> Any:
     """A key, or a hashable value in place of one that is an array or a row."""
     match key:
         case list():
-            return tuple(map(_hashable, key))
+            return tuple(map(_make_hashable, key))
         case dict():
-            return tuple(map(_hashable, key.values()))
+            return tuple(map(_make_hashable, key.values()))
     return key
 
 
-MAP = row_by_row(_paired, strict=False)
+MAP = row_by_row(_pair_entries, strict=False)

@@ -54,11 +54,11 @@ _Compare = Callable[[Values, Values], pa.Array]
 
 def comparison(call: Call, session: Session) -> Kernel | None:
     """``= <> < <= > >=``."""
-    compare = _comparing(call.function, [each.type for each in call.args])
+    compare = _make_comparison(call.function, [each.type for each in call.args])
     return None if compare is None else Strict(pa.bool_(), compare)
 
 
-def _comparing(sign: str, types: Sequence[DataType]) -> _Compare | None:
+def _make_comparison(sign: str, types: Sequence[DataType]) -> _Compare | None:
     """Compares two columns, or a column and a constant; None if no kernel compares these types."""
     roots = {root(each) for each in types}
     plain: _Compare = _SIGNS[sign]
@@ -66,15 +66,15 @@ def _comparing(sign: str, types: Sequence[DataType]) -> _Compare | None:
         return plain  # both are numbers of one unit
     same = len({arrow_type(each) for each in types}) == 1
     if roots == {"DECIMAL"} and not same:
-        return _of_decimals(plain, types)
+        return _compare_decimals(plain, types)
     if len(roots) != 1 or not same:
         return None
     if roots <= {"ARRAY", "MAP", "ROW"} and sign in ("=", "<>") and all(map(_has_equality, types)):
-        return partial(_nested, sign == "=")
+        return partial(_compare_nested, sign == "=")
     return plain if roots <= _COMPARED else None
 
 
-def _of_decimals(compare: _Compare, types: Sequence[DataType]) -> _Compare:
+def _compare_decimals(compare: _Compare, types: Sequence[DataType]) -> _Compare:
     """Compares decimals of two types exactly. A 256-bit decimal has the values of both, which a DECIMAL may not
     have."""
     whole, scale = digits(types)
@@ -93,22 +93,22 @@ def _has_equality(data_type: DataType) -> bool:
     return root(data_type) in _COMPARED
 
 
-def _nested(equal: bool, left: Values, right: Values) -> pa.Array:
+def _compare_nested(equal: bool, left: Values, right: Values) -> pa.Array:
     one, other = columns_of(left, right)
-    return booleans(_same(one, other) == equal, valid_rows(one) & valid_rows(other))
+    return booleans(_find_same(one, other) == equal, valid_rows(one) & valid_rows(other))
 
 
-def _same(left: pa.Array, right: pa.Array) -> Mask:
+def _find_same(left: pa.Array, right: pa.Array) -> Mask:
     """Which values are the same; NULL is the same as NULL."""
     here, there = valid_rows(left), valid_rows(right)
-    found: Mask = np.where(here & there, _same_values(left, right), here == there)
+    found: Mask = np.where(here & there, _find_same_values(left, right), here == there)
     return found
 
 
-def _same_values(left: pa.Array, right: pa.Array) -> Mask:
+def _find_same_values(left: pa.Array, right: pa.Array) -> Mask:
     """Which values are the same, undefined where one is null."""
     if pa.types.is_struct(left.type):
-        fields = [_same(one, other) for one, other in zip(left.flatten(), right.flatten(), strict=True)]
+        fields = [_find_same(one, other) for one, other in zip(left.flatten(), right.flatten(), strict=True)]
         both: Mask = np.logical_and.reduce(fields)
         return both
     if not (pa.types.is_list(left.type) or pa.types.is_map(left.type)):
@@ -118,15 +118,18 @@ def _same_values(left: pa.Array, right: pa.Array) -> Mask:
     rows = np.repeat(np.arange(len(left)), np.where(found, sizes[0], 0))
     chosen = pa.array(found)
     one, other = (each.filter(chosen) for each in (left, right))
-    same = _same_entries(rows, one, other) if pa.types.is_map(left.type) else _same(one.flatten(), other.flatten())
+    same = (
+        _find_same_entries(rows, one, other)
+        if pa.types.is_map(left.type)
+        else _find_same(one.flatten(), other.flatten())
+    )
     found[rows[~same]] = False
     return found
 
 
-def _same_entries(rows: NDArray[np.int64], left: pa.MapArray, right: pa.MapArray) -> Mask:
-    """Which entries of the ``left`` maps, each of them in the map of one of the ``rows``, the ``right`` maps of these
-    rows have, in any order."""
-    (keys, values), (other_keys, other_values) = _entries(left), _entries(right)
+def _find_same_entries(rows: NDArray[np.int64], left: pa.MapArray, right: pa.MapArray) -> Mask:
+    """Which entries of the ``left`` maps are also in the ``right`` maps of the same ``rows``, in any order."""
+    (keys, values), (other_keys, other_values) = _list_entries(left), _list_entries(right)
     keys = pa.concat_arrays([keys, other_keys])
     pairs = pa.RecordBatch.from_arrays([pa.array(np.tile(rows, 2)), keys], names=["row", "key"])
     entries = Groups.by_key(key_hashes(pairs.columns), pairs)
@@ -134,22 +137,22 @@ def _same_entries(rows: NDArray[np.int64], left: pa.MapArray, right: pa.MapArray
     place[entries.index[len(rows) :]] = np.arange(len(rows))
     at = place[entries.index[: len(rows)]]
     found = at >= 0
-    found[found] = _same(values.filter(pa.array(found)), other_values.take(pa.array(at[found])))
+    found[found] = _find_same(values.filter(pa.array(found)), other_values.take(pa.array(at[found])))
     return found
 
 
-def _entries(maps: pa.MapArray) -> tuple[pa.Array, pa.Array]:
+def _list_entries(maps: pa.MapArray) -> tuple[pa.Array, pa.Array]:
     """The keys and the values of all entries."""
     first, last = maps.offsets[0].as_py(), maps.offsets[-1].as_py()
     return maps.keys.slice(first, last - first), maps.items.slice(first, last - first)
 
 
 def order(call: Call, session: Session) -> Kernel:
-    """``ORDERED``: numbers that are in the same order as those of a DOUBLE."""
-    return Strict(pa.int64(), ordered)
+    """``ORDERED``: numbers in the same order as the values of a DOUBLE."""
+    return Strict(pa.int64(), order_numbers)
 
 
-def ordered(values: pa.Array) -> pa.Array:
+def order_numbers(values: pa.Array) -> pa.Array:
     """Whole numbers in the order of floating-point numbers: -0.0 is below 0.0, and NaN the largest one."""
     keys = float_ordinals(numbers(values))
     return column(keys, valid_rows(values) if values.null_count else None, pa.int64())

@@ -37,27 +37,27 @@ def not_null(call: Call, session: Session) -> Kernel:
 
 def not_null_reason(call: Call) -> str:
     """Why a value that must not be NULL cannot be written."""
-    table, column = _texts(call)
+    table, column = _read_texts(call)
     reason = f"column '{column}' of table '{table}' is NOT NULL, and NULL is written into it"
     return f"{reason} ('table.exec.sink.not-null-enforcer' = 'DROP' leaves such rows out)"
 
 
 def fit_length(call: Call, session: Session) -> Kernel:
     """A value in the length of its type: cut, and padded if the length is fixed; or an error for another length."""
-    table, column, strategy = _texts(call)
+    table, column, strategy = _read_texts(call)
     kind = call.type
     assert isinstance(kind, StringType | BinaryType)  # noqa: S101 - so it was planned
     compute: Callable[..., pa.Array | Vector]
     if strategy == "ERROR":
-        compute = partial(_checked, f"column '{column}' of table '{table}' is {kind.text()}", kind)
+        compute = partial(_check_lengths, f"column '{column}' of table '{table}' is {kind.text()}", kind)
     else:
-        compute = partial(_cut, kind)
+        compute = partial(_cut_values, kind)
     arrow = pa.string() if isinstance(kind, StringType) else pa.binary()
     kernel = Strict(arrow, compute)
     return lambda args, rows: kernel(args[:1], rows)
 
 
-def _cut(kind: StringType | BinaryType, values: pa.Array) -> pa.Array:
+def _cut_values(kind: StringType | BinaryType, values: pa.Array) -> pa.Array:
     if isinstance(kind, StringType):
         cut = pc.utf8_slice_codeunits(values, 0, kind.length)
         return pc.utf8_rpad(cut, kind.length, " ") if kind.fixed else cut
@@ -69,7 +69,7 @@ def _cut(kind: StringType | BinaryType, values: pa.Array) -> pa.Array:
     return pc.binary_join_element_wise(cut, pa.array(zeros, pa.binary()).take(pa.array(missing)), b"")
 
 
-def _checked(column: str, kind: StringType | BinaryType, values: pa.Array) -> Vector:
+def _check_lengths(column: str, kind: StringType | BinaryType, values: pa.Array) -> Vector:
     of_text = isinstance(kind, StringType)
     lengths = pc.utf8_length(values) if of_text else pc.binary_length(values)
     known = np.asarray(pc.fill_null(lengths, kind.length))
@@ -83,6 +83,6 @@ def _checked(column: str, kind: StringType | BinaryType, values: pa.Array) -> Ve
     return Vector(values, (Failure(wrong, reason),) if wrong.any() else ())
 
 
-def _texts(call: Call) -> list[str]:
+def _read_texts(call: Call) -> list[str]:
     """The arguments after the value."""
     return [str(each.value) for each in call.args[1:] if isinstance(each, Literal)]

@@ -8,7 +8,7 @@ from functools import partial, reduce
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.flow.kernels.conditions.comparison import ordered
+from penstock.flow.kernels.conditions.comparison import order_numbers
 from penstock.flow.kernels.session import Session
 from penstock.flow.kernels.vectors import Kernel, Strict, Values, columns_of
 from penstock.plan.expressions import Call
@@ -20,15 +20,15 @@ def extreme(call: Call, session: Session) -> Kernel:
     """``GREATEST`` and ``LEAST``, of arguments of the type of the value."""
     arrow = arrow_type(call.type)
     better = pc.greater if call.function == "GREATEST" else pc.less
-    order = ordered if root(call.type) in ("FLOAT", "DOUBLE") else _same
-    return Strict(arrow, partial(_best, lambda each, best: better(order(each), order(best))))
+    order = order_numbers if root(call.type) in ("FLOAT", "DOUBLE") else _keep_values
+    return Strict(arrow, partial(_choose_best, lambda each, best: better(order(each), order(best))))
 
 
-def _same(values: pa.Array) -> pa.Array:
+def _keep_values(values: pa.Array) -> pa.Array:
     return values
 
 
-def _best(better: Callable[[pa.Array, pa.Array], pa.Array], *values: Values) -> pa.Array:
+def _choose_best(better: Callable[[pa.Array, pa.Array], pa.Array], *values: Values) -> pa.Array:
     """The first value, unless a later one is better."""
     columns = columns_of(*values)
     found = reduce(lambda best, each: pc.if_else(better(each, best), each, best), columns)

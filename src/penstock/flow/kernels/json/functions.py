@@ -29,11 +29,11 @@ class _Unreadable(Exception):
     """Text that is not JSON."""
 
 
-def _constant(text: str) -> None:
+def _refuse_constant(text: str) -> None:
     raise ValueError(text)
 
 
-_DECODER = json.JSONDecoder(parse_constant=_constant, parse_float=Decimal)
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=Decimal)
 
 
 def read(text: str) -> Any:
@@ -56,19 +56,19 @@ def _is_scalar(value: Any) -> bool:
 def write_value(value: Any) -> str:
     """A value that was read, as JSON without spaces, its keys in their order."""
     if isinstance(value, dict):
-        return "{" + ",".join(f"{_quoted(key)}:{write_value(each)}" for key, each in sorted(value.items())) + "}"
+        return "{" + ",".join(f"{_quote_text(key)}:{write_value(each)}" for key, each in sorted(value.items())) + "}"
     if isinstance(value, list):
         return "[" + ",".join(map(write_value, value)) + "]"
     if isinstance(value, str):
-        return _quoted(value)
-    return _plain(value)
+        return _quote_text(value)
+    return _write_plain(value)
 
 
-def _quoted(text: str) -> str:
+def _quote_text(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
-def _plain(value: Any) -> str:
+def _write_plain(value: Any) -> str:
     """A scalar as Java prints it."""
     match value:
         case None:
@@ -83,13 +83,13 @@ def _plain(value: Any) -> str:
 # --- parts of documents --------------------------------------------------------------------------------------
 
 
-def _word(call: Call, index: int) -> str:
+def _read_word(call: Call, index: int) -> str:
     given = call.args[index]
     assert isinstance(given, Literal)  # noqa: S101 - so it was bound
     return str(given.value)
 
 
-def _on(kernel: Callable[..., Any], call: Call, values: Sequence[int]) -> Kernel:
+def _compute_from(kernel: Callable[..., Any], call: Call, values: Sequence[int]) -> Kernel:
     """Computes from the arguments with these numbers, row by row, null where the first one is."""
     arrow = arrow_type(call.type)
 
@@ -102,7 +102,7 @@ def _on(kernel: Callable[..., Any], call: Call, values: Sequence[int]) -> Kernel
     return run
 
 
-def _found(text: str, path: str) -> Any:
+def _find_value(text: str, path: str) -> Any:
     """The value at a path. Raises _Unreadable or PathError; also for the document ``null``, as Flink does."""
     try:
         way = parse_path(path)
@@ -121,55 +121,55 @@ def _found(text: str, path: str) -> Any:
 
 def value(call: Call, session: Session) -> Kernel:
     """``JSON_VALUE``: a scalar at a path."""
-    path, on_empty, on_error = (_word(call, index) for index in (1, 2, 4))
-    return _on(partial(_value, path, root(call.type), on_empty, on_error), call, (0, 3, 5))
+    path, on_empty, on_error = (_read_word(call, index) for index in (1, 2, 4))
+    return _compute_from(partial(_value, path, root(call.type), on_empty, on_error), call, (0, 3, 5))
 
 
 def _value(path: str, kind: str, on_empty: str, on_error: str, text: str | None, empty: Any, error: Any) -> Any:
     if text is None:
         return None
     try:
-        found = _found(text, path)
+        found = _find_value(text, path)
         if found is not None and _is_scalar(found):
-            return _as(kind, found)
+            return _convert_to(kind, found)
         if parse_path(path).lax:
-            return _instead(on_empty, empty, f"JSON_VALUE finds nothing at '{path}'")
+            return _replace_value(on_empty, empty, f"JSON_VALUE finds nothing at '{path}'")
     except (_Unreadable, PathError):
         pass
-    return _instead(on_error, error, f"JSON_VALUE does not find one value at '{path}' of {text[:100]}")
+    return _replace_value(on_error, error, f"JSON_VALUE does not find one value at '{path}' of {text[:100]}")
 
 
-def _instead(behaviour: str, default: Any, reason: str) -> Any:
+def _replace_value(behaviour: str, default: Any, reason: str) -> Any:
     if behaviour == "ERROR":
         raise ValueFailure(reason)
     return default if behaviour == "DEFAULT" else None
 
 
-def _as(kind: str, found: Any) -> Any:
+def _convert_to(kind: str, found: Any) -> Any:
     match kind:
         case "STRING":
-            return found if isinstance(found, str) else _plain(found)
+            return found if isinstance(found, str) else _write_plain(found)
         case "BOOLEAN" if isinstance(found, bool):
             return found
         case "INT" if isinstance(found, int) and not isinstance(found, bool) and -(2**31) <= found < 2**31:
             return found
         case "DOUBLE" if isinstance(found, int | Decimal) and not isinstance(found, bool):
             return float(found)
-    raise ValueFailure(f"JSON_VALUE finds {_plain(found)}, which is not of type {kind}")
+    raise ValueFailure(f"JSON_VALUE finds {_write_plain(found)}, which is not of type {kind}")
 
 
 def query(call: Call, session: Session) -> Kernel:
     """``JSON_QUERY``: an object or an array at a path."""
-    path, wrapper, on_empty, on_error = (_word(call, index) for index in (1, 2, 3, 4))
+    path, wrapper, on_empty, on_error = (_read_word(call, index) for index in (1, 2, 3, 4))
     listed = isinstance(call.type, ArrayType)
-    return _on(partial(_query, path, wrapper, on_empty, on_error, listed), call, (0,))
+    return _compute_from(partial(_query, path, wrapper, on_empty, on_error, listed), call, (0,))
 
 
 def _query(path: str, wrapper: str, on_empty: str, on_error: str, listed: bool, text: str | None) -> Any:
     if text is None:
         return None
     try:
-        found = _found(text, path)
+        found = _find_value(text, path)
         wrapped = wrapper == "UNCONDITIONAL" or (wrapper == "CONDITIONAL" and not isinstance(found, list))
         if found is not None and wrapped:
             found = [found]
@@ -178,13 +178,13 @@ def _query(path: str, wrapper: str, on_empty: str, on_error: str, listed: bool, 
                 return [each if each is None or isinstance(each, str) else write_value(each) for each in found]
             return write_value(found)
         if parse_path(path).lax:
-            return _instead_of_query(on_empty, listed, f"JSON_QUERY finds nothing at '{path}'")
+            return _replace_query(on_empty, listed, f"JSON_QUERY finds nothing at '{path}'")
     except (_Unreadable, PathError):
         pass
-    return _instead_of_query(on_error, listed, f"JSON_QUERY finds no object or array at '{path}' of {text[:100]}")
+    return _replace_query(on_error, listed, f"JSON_QUERY finds no object or array at '{path}' of {text[:100]}")
 
 
-def _instead_of_query(behaviour: str, listed: bool, reason: str) -> Any:
+def _replace_query(behaviour: str, listed: bool, reason: str) -> Any:
     match behaviour:
         case "EMPTY ARRAY":
             return [] if listed else "[]"
@@ -197,15 +197,15 @@ def _instead_of_query(behaviour: str, listed: bool, reason: str) -> Any:
 
 def exists(call: Call, session: Session) -> Kernel:
     """``JSON_EXISTS``."""
-    path, on_error = _word(call, 1), _word(call, 2)
-    return _on(partial(_exists, path, on_error), call, (0,))
+    path, on_error = _read_word(call, 1), _read_word(call, 2)
+    return _compute_from(partial(_exists, path, on_error), call, (0,))
 
 
 def _exists(path: str, on_error: str, text: str | None) -> bool | None:
     if text is None:
         return None
     try:
-        found = _found(text, path)
+        found = _find_value(text, path)
         if found is None and not parse_path(path).lax:
             raise PathError
         return found is not None
@@ -217,7 +217,7 @@ def _exists(path: str, on_error: str, text: str | None) -> bool | None:
 
 def is_json(call: Call, session: Session) -> Kernel:
     """``IS JSON``: false for null."""
-    return _on(partial(_is_json, _word(call, 1)), call, (0,))
+    return _compute_from(partial(_is_json, _read_word(call, 1)), call, (0,))
 
 
 def _is_json(kind: str, text: str | None) -> bool:
@@ -244,53 +244,53 @@ def writer(data_type: DataType) -> Writer:
     """Writes values of a type, which are not null, as Flink's JSON functions do."""
     match data_type:
         case ArrayType(element=element):
-            each = nullable(writer(element))
+            each = write_nullable(writer(element))
             return lambda values: "[" + ",".join(map(each, values)) + "]"
         case MapType(key=_, value=value):
-            part = nullable(writer(value))
-            return lambda pairs: "{" + ",".join(f"{_quoted(str(key))}:{part(item)}" for key, item in pairs) + "}"
+            part = write_nullable(writer(value))
+            return lambda pairs: "{" + ",".join(f"{_quote_text(str(key))}:{part(item)}" for key, item in pairs) + "}"
         case RowType(fields=fields):
-            parts = [(_quoted(field.name), field.name, nullable(writer(field.type))) for field in fields]
+            parts = [(_quote_text(field.name), field.name, write_nullable(writer(field.type))) for field in fields]
             return lambda row: "{" + ",".join(f"{key}:{write(row[name])}" for key, name, write in parts) + "}"
         case TimestampType(precision=precision, local_zone=zoned):
-            return partial(_timestamp, precision, zoned)
+            return partial(_write_timestamp, precision, zoned)
         case TimeType():
-            return lambda value: f'"{_time(value)}"'
+            return lambda value: f'"{_write_time(value)}"'
         case NullType():
             return lambda _: "null"
     match root(data_type):
         case "STRING":
-            return _quoted
+            return _quote_text
         case "BYTES":
             return lambda value: f'"{base64.b64encode(value).decode()}"'
         case "DATE":
             return lambda value: f'"{value.isoformat()}"'
         case "FLOAT" | "DOUBLE":
-            return _real
-    return _plain
+            return _write_real
+    return _write_plain
 
 
-def _real(value: float) -> str:
+def _write_real(value: float) -> str:
     """By the digits of a DOUBLE, as Java's BigDecimal prints them. Numbers that JSON does not have are strings."""
     text = format_double(value)
-    return _plain(Decimal(text)) if math.isfinite(value) else f'"{text}"'
+    return _write_plain(Decimal(text)) if math.isfinite(value) else f'"{text}"'
 
 
-def _time(value: time) -> str:
+def _write_time(value: time) -> str:
     return value.isoformat() if value.microsecond else f"{value:%H:%M:%S}"
 
 
-def _timestamp(precision: int, zoned: bool, value: datetime) -> str:
+def _write_timestamp(precision: int, zoned: bool, value: datetime) -> str:
     fraction = f"{value.microsecond:06d}"[:precision].rstrip("0") if precision else ""
     return f'"{value:%Y-%m-%dT%H:%M:%S}{"." + fraction if fraction else ""}{"Z" if zoned else ""}"'
 
 
-def nullable(write: Writer) -> Writer:
+def write_nullable(write: Writer) -> Writer:
     """The writer of values that may be null."""
     return lambda value: "null" if value is None else write(value)
 
 
-def _writer_of(call: Call, index: int) -> Writer:
+def _make_writer(call: Call, index: int) -> Writer:
     """Writes an argument: a document made by another of these functions as a part of this one."""
     arg = call.args[index]
     if isinstance(arg, Call) and arg.function in ("JSON_OBJECT", "JSON_ARRAY", "JSON"):
@@ -300,8 +300,8 @@ def _writer_of(call: Call, index: int) -> Writer:
 
 def string(call: Call, session: Session) -> Kernel:
     """``JSON_STRING``."""
-    write = _writer_of(call, 0)
-    return _on(lambda value: None if value is None else write(value), call, (0,))
+    write = _make_writer(call, 0)
+    return _compute_from(lambda value: None if value is None else write(value), call, (0,))
 
 
 def document(call: Call, session: Session) -> Kernel:
@@ -315,15 +315,15 @@ def document(call: Call, session: Session) -> Kernel:
         except _Unreadable:
             raise ValueFailure(f"JSON takes a JSON document, not '{text[:100]}'") from None
 
-    return _on(check, call, (0,))
+    return _compute_from(check, call, (0,))
 
 
 def object_(call: Call, session: Session) -> Kernel:
     """``JSON_OBJECT``, its keys in their order."""
-    absent = _word(call, 0) == "ABSENT"
-    keys = [_word(call, index) for index in range(1, len(call.args), 2)]
+    absent = _read_word(call, 0) == "ABSENT"
+    keys = [_read_word(call, index) for index in range(1, len(call.args), 2)]
     places = range(2, len(call.args), 2)
-    writers = [_writer_of(call, index) for index in places]
+    writers = [_make_writer(call, index) for index in places]
 
     def make(*values: Any) -> str:
         parts: dict[str, str] = {}
@@ -332,9 +332,9 @@ def object_(call: Call, session: Session) -> Kernel:
                 parts[key] = write(value)
             elif not absent:
                 parts[key] = "null"
-        return "{" + ",".join(f"{_quoted(key)}:{text}" for key, text in sorted(parts.items())) + "}"
+        return "{" + ",".join(f"{_quote_text(key)}:{text}" for key, text in sorted(parts.items())) + "}"
 
-    return _constructed(make, call, places)
+    return _make_constructor(make, call, places)
 
 
 def object_of(call: Call, session: Session) -> Kernel:
@@ -349,39 +349,39 @@ def object_of(call: Call, session: Session) -> Kernel:
             if key in parts:
                 raise ValueFailure(f"key '{key[:100]}' of JSON_OBJECTAGG occurs twice, and keys must be unique")
             parts[key] = entry["value"]
-        return "{" + ",".join(f"{_quoted(key)}:{text}" for key, text in sorted(parts.items())) + "}"
+        return "{" + ",".join(f"{_quote_text(key)}:{text}" for key, text in sorted(parts.items())) + "}"
 
-    return _on(make, call, (0,))
+    return _compute_from(make, call, (0,))
 
 
 def array(call: Call, session: Session) -> Kernel:
     """``JSON_ARRAY``."""
-    absent = _word(call, 0) == "ABSENT"
+    absent = _read_word(call, 0) == "ABSENT"
     places = range(1, len(call.args))
-    writers = [nullable(_writer_of(call, index)) for index in places]
+    writers = [write_nullable(_make_writer(call, index)) for index in places]
 
     def make(*values: Any) -> str:
         parts = [write(each) for each, write in zip(values, writers, strict=True) if not (absent and each is None)]
         return "[" + ",".join(parts) + "]"
 
-    return _constructed(make, call, places)
+    return _make_constructor(make, call, places)
 
 
-def _constructed(make: Callable[..., str], call: Call, places: Sequence[int]) -> Kernel:
+def _make_constructor(make: Callable[..., str], call: Call, places: Sequence[int]) -> Kernel:
     if not places:
         return lambda args, rows: Vector(pa.scalar(make(), pa.string()))
-    return _on(make, call, places)
+    return _compute_from(make, call, places)
 
 
 # --- quotes --------------------------------------------------------------------------------------------------
 
 
-def quoted(text: str) -> str:
+def quote_json(text: str) -> str:
     """``JSON_QUOTE``: characters beyond ASCII are written by their numbers."""
     return json.dumps(text)
 
 
-def unquoted(text: str) -> str | None:
+def unquote_json(text: str) -> str | None:
     """``JSON_UNQUOTE``: the text in a JSON string; other texts unchanged."""
     if len(text) < 2 or not (text.startswith('"') and text.endswith('"')):
         return text
@@ -392,4 +392,4 @@ def unquoted(text: str) -> str | None:
     return found if isinstance(found, str) else text
 
 
-JSON_QUOTE, JSON_UNQUOTE = row_by_row(quoted), row_by_row(unquoted)
+JSON_QUOTE, JSON_UNQUOTE = row_by_row(quote_json), row_by_row(unquote_json)

@@ -34,7 +34,7 @@ class UnsupportedPathError(Exception):
 
 @dataclass(frozen=True)
 class Step:
-    """A part of a path: the names or places to follow; all of them if there are neither. ``deep``: from any value below
+    """A part of a path: the names or places to follow; all of them if it has neither. ``deep``: from any value below
     this one."""
 
     names: tuple[str, ...] = ()
@@ -50,18 +50,18 @@ class Step:
     def follow(self, value: Any, lenient: bool) -> Iterator[Any]:
         """The values that it leads to. Raises PathError unless ``lenient`` if there is none."""
         if self.deep:
-            for each in _below(value):
+            for each in _walk_values(value):
                 yield from Step(self.names, self.places, self.span).follow(each, True)
         elif self.names:
-            yield from self._named(value, lenient)
+            yield from self._follow_names(value, lenient)
         elif self.places or self.span:
-            yield from self._placed(value, lenient)
+            yield from self._follow_places(value, lenient)
         elif isinstance(value, dict):
             yield from value.values()
         elif isinstance(value, list):
             yield from value
 
-    def _named(self, value: Any, lenient: bool) -> Iterator[Any]:
+    def _follow_names(self, value: Any, lenient: bool) -> Iterator[Any]:
         if not isinstance(value, dict):
             if not lenient:
                 raise PathError
@@ -73,7 +73,7 @@ class Step:
         elif not lenient:
             raise PathError
 
-    def _placed(self, value: Any, lenient: bool) -> Iterator[Any]:
+    def _follow_places(self, value: Any, lenient: bool) -> Iterator[Any]:
         if not isinstance(value, list):
             if not lenient:
                 raise PathError
@@ -88,12 +88,12 @@ class Step:
                 raise PathError
 
 
-def _below(value: Any) -> Iterator[Any]:
+def _walk_values(value: Any) -> Iterator[Any]:
     """A value, and all values in it."""
     yield value
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     for each in inner:
-        yield from _below(each)
+        yield from _walk_values(each)
 
 
 @dataclass(frozen=True)
@@ -152,12 +152,12 @@ def parse_path(text: str) -> Path:
                 raise InvalidPathError
         if plain[at] != "[":
             raise InvalidPathError
-        step, at = _bracket(plain, at + 1, deep)
+        step, at = _parse_bracket(plain, at + 1, deep)
         steps.append(step)
     return Path(tuple(steps), mode is not None and mode[1].lower() == "lax")
 
 
-def _bracket(text: str, at: int, deep: bool) -> tuple[Step, int]:
+def _parse_bracket(text: str, at: int, deep: bool) -> tuple[Step, int]:
     if re.compile(r"\s*\?").match(text, at):
         raise UnsupportedPathError
     if found := _WILDCARD.match(text, at):

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 Numbers: TypeAlias = NDArray[np.int64]
 
 DAY_MICROS = 86_400_000_000
-#: In 400 years.
+#: The number of days in 400 years.
 ERA_DAYS = 146_097
 _SHIFT = 719_468
 _LENGTHS = np.array([31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])

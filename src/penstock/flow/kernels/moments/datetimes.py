@@ -34,7 +34,7 @@ from penstock.flow.kernels.vectors import (
     Vector,
     column,
     columns_of,
-    known,
+    find_known,
     numbers,
     valid_rows,
 )
@@ -54,9 +54,9 @@ _UNIT_MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
 _MOST = 2**63 - 1
 #: The last day within the range of timestamps.
 _MOST_DAYS = _MOST // DAY_MICROS
-#: Of the years with four digits.
+#: The days of the years with four digits.
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
-#: Of the years 0 to 9999.
+#: The milliseconds of the years 0 to 9999.
 _FIRST_MILLI, _LAST_MILLI = -62_167_219_200_000, 253_402_300_799_999
 
 
@@ -108,15 +108,15 @@ def extract(call: Call, session: Session) -> Kernel | None:
     """``EXTRACT``."""
     unit, moment = call.args
     if isinstance(moment.type, IntervalType) and isinstance(unit, Literal):
-        return Strict(pa.int64(), partial(_part_of_interval, moment.type.months, str(unit.value)))
+        return Strict(pa.int64(), partial(_compute_interval_part, moment.type.months, str(unit.value)))
     local = localize(moment.type, session)
     if not isinstance(unit, Literal) or local is None:
         return None
-    part = _part(str(unit.value))
-    return None if part is None else Strict(pa.int64(), lambda _, values: _column(part(local(values)), values))
+    part = _make_part(str(unit.value))
+    return None if part is None else Strict(pa.int64(), lambda _, values: _make_column(part(local(values)), values))
 
 
-def _part(unit: str) -> Callable[[pa.Array], Any] | None:
+def _make_part(unit: str) -> Callable[[pa.Array], Any] | None:
     """Computes the part from local times."""
     if unit in _FRACTIONS:
         return lambda values: micros_of(values) % 1_000_000 * 1000 // _FRACTIONS[unit]
@@ -144,7 +144,7 @@ _MONTH_SPANS = {
 }
 
 
-def _part_of_interval(months: bool, unit: str, _: Values, values: pa.Array) -> pa.Array:
+def _compute_interval_part(months: bool, unit: str, _: Values, values: pa.Array) -> pa.Array:
     """Parts have the sign of the interval. Quarters are counted from 1, as in Flink."""
     size, count = (_MONTH_SPANS if months else _SPANS)["MONTH" if unit == "QUARTER" else unit]
     given = np.asarray(numbers(values), np.int64)
@@ -152,7 +152,7 @@ def _part_of_interval(months: bool, unit: str, _: Values, values: pa.Array) -> p
     found = whole if count is None else np.fmod(whole, count)
     if unit == "QUARTER":
         found = (found - 1 - np.fmod(found - 1, 3)) // 3 + 1
-    return _column(found, values)
+    return _make_column(found, values)
 
 
 def text_of_interval(values: pa.Array, months: bool) -> pa.Array:
@@ -165,8 +165,8 @@ def text_of_interval(values: pa.Array, months: bool) -> pa.Array:
     return pc.binary_join_element_wise(pa.array(sign), large, compose_text(rest, values), "")
 
 
-def _column(found: Any, *values: Values, arrow: pa.DataType | None = None) -> pa.Array:
-    return column(np.ascontiguousarray(found), known(*values), arrow or pa.int64())
+def _make_column(found: Any, *values: Values, arrow: pa.DataType | None = None) -> pa.Array:
+    return column(np.ascontiguousarray(found), find_known(*values), arrow or pa.int64())
 
 
 # --- arithmetic ----------------------------------------------------------------------------------------------
@@ -179,7 +179,7 @@ def shift(call: Call, session: Session) -> Kernel | None:
     if not isinstance(interval.type, IntervalType):
         return None
     size, months = (-1 if call.function == "-" else 1), interval.type.months
-    return Strict(arrow_type(call.type), lambda values, count: _moved(call, values, count, size, months))
+    return Strict(arrow_type(call.type), lambda values, count: _move_moments(call, values, count, size, months))
 
 
 def timestampadd(call: Call, session: Session) -> Kernel | None:
@@ -190,10 +190,10 @@ def timestampadd(call: Call, session: Session) -> Kernel | None:
     word = str(unit.value)
     months = word in _UNIT_MONTHS
     size = _UNIT_MONTHS[word] if months else UNIT_MICROS[word]
-    return Strict(arrow_type(call.type), lambda _, count, values: _moved(call, values, count, size, months))
+    return Strict(arrow_type(call.type), lambda _, count, values: _move_moments(call, values, count, size, months))
 
 
-def _moved(call: Call, moments: Values, count: Values, size: int, months: bool) -> pa.Array | Vector:
+def _move_moments(call: Call, moments: Values, count: Values, size: int, months: bool) -> pa.Array | Vector:
     """Moments ``count * size`` months or microseconds later."""
     many, counts = columns_of(moments, count)
     micros, steps = micros_of(many), np.asarray(numbers(counts), np.int64)
@@ -202,7 +202,7 @@ def _moved(call: Call, moments: Values, count: Values, size: int, months: bool) 
     steps = np.where(beyond, 0, steps) * size
     arrow = arrow_type(call.type)
     if pa.types.is_time64(arrow):
-        return _turned(call, micros, np.zeros_like(steps) if months else steps, moments, count)
+        return _turn_times(call, micros, np.zeros_like(steps) if months else steps, moments, count)
     if pa.types.is_date32(arrow) and not months:
         steps = steps - np.fmod(steps, DAY_MICROS)  # whole days, towards zero
     if months:
@@ -215,19 +215,19 @@ def _moved(call: Call, moments: Values, count: Values, size: int, months: bool) 
         beyond |= ((micros ^ found) & (steps ^ found)) < 0
     if pa.types.is_date32(arrow):
         found = (found // DAY_MICROS).astype(np.int32)
-    made = _column(found, moments, count, arrow=arrow)
-    return Vector(made, (Failure(beyond, overflow(call)),)) if beyond.any() else made
+    made = _make_column(found, moments, count, arrow=arrow)
+    return Vector(made, (Failure(beyond, overflow_reason(call)),)) if beyond.any() else made
 
 
-def _turned(call: Call, micros: Numbers, steps: Numbers, *given: Values) -> pa.Array:
+def _turn_times(call: Call, micros: Numbers, steps: Numbers, *given: Values) -> pa.Array:
     """Times of the day plus or minus microseconds, wrapped around at midnight."""
     assert isinstance(call.type, TimeType)  # noqa: S101
     found = (micros + steps) % DAY_MICROS
     found -= found % 10 ** (6 - min(call.type.precision, 6))
-    return _column(found * 1000, *given, arrow=arrow_type(call.type))
+    return _make_column(found * 1000, *given, arrow=arrow_type(call.type))
 
 
-def overflow(call: Call) -> Callable[[int], str]:
+def overflow_reason(call: Call) -> Callable[[int], str]:
     """The reason of rows whose moment is out of range."""
     return lambda _: f"[DATETIME_OVERFLOW] {flink_sql(call)} exceeds the range of {call.type.text()}"
 
@@ -239,11 +239,11 @@ def timestampdiff(call: Call, session: Session) -> Kernel | None:
         return None
     word = str(unit.value)
     if word in _UNIT_MONTHS:
-        return Strict(pa.int32(), partial(_months_between, _UNIT_MONTHS[word]))
-    return Strict(pa.int32(), partial(_between, call, session.strict, UNIT_MICROS[word]))
+        return Strict(pa.int32(), partial(_count_months_between, _UNIT_MONTHS[word]))
+    return Strict(pa.int32(), partial(_count_between, call, session.strict, UNIT_MICROS[word]))
 
 
-def _months_between(size: int, _: Values, first: Values, last: Values) -> pa.Array:
+def _count_months_between(size: int, _: Values, first: Values, last: Values) -> pa.Array:
     """Flink counts the months from the earlier day to the later one, and then looks at the time of the day."""
     start, end = (day_and_time(micros_of(each)) for each in columns_of(first, last))
     forwards = end[0] >= start[0]
@@ -254,17 +254,17 @@ def _months_between(size: int, _: Values, first: Values, last: Values) -> pa.Arr
     months = np.where(forwards, months, -months)
     months -= (months_later(start[0], months) == end[0]) & (end[1] < start[1])
     whole = (months - np.fmod(months, size)) // size
-    return _column(whole.astype(np.int32), first, last, arrow=pa.int32())
+    return _make_column(whole.astype(np.int32), first, last, arrow=pa.int32())
 
 
-def _between(call: Call, strict: bool, size: int, _: Values, first: Values, last: Values) -> pa.Array | Vector:
+def _count_between(call: Call, strict: bool, size: int, _: Values, first: Values, last: Values) -> pa.Array | Vector:
     start, end = map(micros_of, columns_of(first, last))
     lapse = end - start
     wraps = ((end ^ start) & (end ^ lapse)) < 0
     whole = (lapse - np.fmod(lapse, size)) // size
     beyond = wraps | (strict & ((whole >= 2**31) | (whole < -(2**31))))
-    made = _column(np.where(beyond, 0, whole).astype(np.int32), first, last, arrow=pa.int32())
-    return Vector(made, (Failure(beyond, overflow(call)),)) if beyond.any() else made
+    made = _make_column(np.where(beyond, 0, whole).astype(np.int32), first, last, arrow=pa.int32())
+    return Vector(made, (Failure(beyond, overflow_reason(call)),)) if beyond.any() else made
 
 
 def to_timestamp_ltz(call: Call, session: Session) -> Kernel | None:
@@ -273,18 +273,18 @@ def to_timestamp_ltz(call: Call, session: Session) -> Kernel | None:
     return _BY_PRECISION(call, session) if is_numeric(call.args[0].type) else None
 
 
-def _of_precision(call: Call, session: Session) -> Kernel | None:
+def _make_precision_kernel(call: Call, session: Session) -> Kernel | None:
     precision = call.args[1] if len(call.args) == 2 else None
     if isinstance(precision, Literal) and precision.value not in (0, 3, None):
         return None
     seconds = isinstance(precision, Literal) and precision.value == 0
-    return Strict(arrow_type(call.type), lambda values, *_: _instants(1000 if seconds else 1, values))
+    return Strict(arrow_type(call.type), lambda values, *_: _make_instants(1000 if seconds else 1, values))
 
 
-_BY_PRECISION = by_value(_of_precision, 1)
+_BY_PRECISION = by_value(_make_precision_kernel, 1)
 
 
-def _instants(size: int, values: pa.Array) -> pa.Array:
+def _make_instants(size: int, values: pa.Array) -> pa.Array:
     """Points in time by numbers of milliseconds, times ``size``. Digits after the point of a decimal do not count."""
     least, most = -(-_FIRST_MILLI // size), _LAST_MILLI // size
     if pa.types.is_floating(values.type):
@@ -294,7 +294,7 @@ def _instants(size: int, values: pa.Array) -> pa.Array:
         valid = (np.trunc(given) >= least) & (np.trunc(given * size) <= _LAST_MILLI)
         millis = (np.where(valid, given, 0) * size).astype(np.int64)
     else:
-        whole = _whole(values, least, most) if pa.types.is_decimal(values.type) else values
+        whole = _truncate_decimals(values, least, most) if pa.types.is_decimal(values.type) else values
         given = numbers(whole).astype(np.int64)
         valid = (given >= least) & (given <= most)
         millis = np.where(valid, given, 0) * size
@@ -302,7 +302,7 @@ def _instants(size: int, values: pa.Array) -> pa.Array:
     return column(np.where(valid, millis, 0) * 1000, valid, pa.timestamp("us", "UTC"))
 
 
-def _whole(values: pa.Array, least: int, most: int) -> pa.Array:
+def _truncate_decimals(values: pa.Array, least: int, most: int) -> pa.Array:
     """The whole numbers of decimals; one more than ``most`` for those that are not between the limits."""
     cut = pc.trunc(pc.cast(values, pa.decimal256(MOST + 1, values.type.scale)))
     low, high, beyond = (pa.scalar(Decimal(each), pa.decimal256(MOST, 0)) for each in (least, most, most + 1))
@@ -366,11 +366,11 @@ def text_of(values: pa.Array, digits: int) -> pa.Array:
         return found
     texts: list[str | None] = [None] * len(values)
     for row in np.flatnonzero(~plain).tolist():
-        texts[row] = _far(int(days[row]), None if time is None else int(time[row]), digits)
+        texts[row] = _write_far(int(days[row]), None if time is None else int(time[row]), digits)
     return pc.coalesce(pa.array(texts, pa.string()), found)
 
 
-def _far(days: int, time: int | None, digits: int) -> str:
+def _write_far(days: int, time: int | None, digits: int) -> str:
     """The text of a day in a year of other than four digits."""
     year, month, day = (int(each[0]) for each in civil(np.array([days])))
     text = f"{'-' if year < 0 else ''}{abs(year):04d}-{month:02d}-{day:02d}"

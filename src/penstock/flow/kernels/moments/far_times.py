@@ -24,7 +24,7 @@ _LEAST, _MOST = -62_135_000_000_000_000, 253_402_000_000_000_000
 Micros = NDArray[np.int64]
 
 
-def in_python(micros: int) -> tuple[datetime, int]:
+def to_python_time(micros: int) -> tuple[datetime, int]:
     """A time in microseconds since 1970 as Python's, in a year with the same calendar and the same rules of zones, and
     how many years earlier or later that is. The calendar repeats after 400 years; Python knows the years 1 to 9999."""
     eras = 0 if _LEAST <= micros < _MOST else micros // _ERA_MICROS - 3
@@ -33,7 +33,7 @@ def in_python(micros: int) -> tuple[datetime, int]:
 
 def ahead_at(zone: tzinfo, moment: int) -> int:
     """How far local time is ahead of UTC at a moment, in microseconds."""
-    return (in_python(moment)[0].replace(tzinfo=UTC).astimezone(zone).utcoffset() or timedelta()) // _MICRO
+    return (to_python_time(moment)[0].replace(tzinfo=UTC).astimezone(zone).utcoffset() or timedelta()) // _MICRO
 
 
 def ahead_of_local(zone: tzinfo, local: int, *, last: bool) -> int:
@@ -44,8 +44,8 @@ def ahead_of_local(zone: tzinfo, local: int, *, last: bool) -> int:
 
 
 def first_moment(zone: tzinfo, local: int) -> int:
-    """The moment of a local time, of two the later one, and of a local time that the zone leaves out the moment at
-    which clocks are changed."""
+    """The moment of a local time: of two moments the later one; for a local time that the zone leaves out, the moment
+    at which clocks are changed."""
     before, after = _folds(zone, local)
     found = local - min(before, after)
     if before >= after:
@@ -58,12 +58,12 @@ def first_moment(zone: tzinfo, local: int) -> int:
 
 
 def _folds(zone: tzinfo, local: int) -> tuple[int, int]:
-    wall = in_python(local)[0]
+    wall = to_python_time(local)[0]
     first, later = ((wall.replace(tzinfo=zone, fold=fold).utcoffset() or timedelta()) // _MICRO for fold in (0, 1))
     return first, later
 
 
-def for_each(micros: Micros, measure: Callable[[int], int]) -> Micros:
+def map_each(micros: Micros, measure: Callable[[int], int]) -> Micros:
     """``measure`` of each time. Equal times are measured once."""
     different, places = np.unique(micros, return_inverse=True)
     return np.array([measure(each) for each in different.tolist()], np.int64)[places]

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.flow.kernels.moments.far_times import LISTED_END, ahead_at, ahead_of_local, for_each
+from penstock.flow.kernels.moments.far_times import LISTED_END, ahead_at, ahead_of_local, map_each
 from penstock.flow.kernels.session import Session
 from penstock.flow.kernels.vectors import column, numbers, valid_rows
 
@@ -34,8 +34,8 @@ def to_local(session: Session) -> Convert | None:
     """Makes TIMESTAMP of TIMESTAMP_LTZ; None if the zone is not known."""
     if is_utc(session):
         return lambda values: values.view(pa.int64()).view(_NAIVE)
-    zone = _known(session)
-    return None if zone is None else lambda values: _local(zone, values)
+    zone = _find_known_zone(session)
+    return None if zone is None else lambda values: _find_local(zone, values)
 
 
 def from_local(session: Session, *, last: bool = False) -> Convert | None:
@@ -43,27 +43,27 @@ def from_local(session: Session, *, last: bool = False) -> Convert | None:
     earlier one, or with ``last`` the later one. A local time that the zone leaves out is counted on from before it."""
     if is_utc(session):
         return lambda values: values.view(pa.int64()).view(_UTC)
-    zone = _known(session)
-    return None if zone is None else lambda values: _moments(zone, values, "latest" if last else "earliest")
+    zone = _find_known_zone(session)
+    return None if zone is None else lambda values: _find_moments(zone, values, "latest" if last else "earliest")
 
 
-def _known(session: Session) -> str | None:
+def _find_known_zone(session: Session) -> str | None:
     """The zone, if Arrow has it."""
     try:
-        _local(session.zone, pa.array([0], _UTC))
+        _find_local(session.zone, pa.array([0], _UTC))
         zoneinfo.ZoneInfo(session.zone)
     except (pa.ArrowInvalid, ValueError, zoneinfo.ZoneInfoNotFoundError):
         return None
     return session.zone
 
 
-def _local(zone: str, values: pa.Array) -> pa.Array:
+def _find_local(zone: str, values: pa.Array) -> pa.Array:
     found = pc.local_timestamp(values.cast(pa.timestamp("us", zone)))
     place = zoneinfo.ZoneInfo(zone)
-    return _replaced(found, values, lambda micros: micros + ahead_at(place, micros))
+    return _replace_far_times(found, values, lambda micros: micros + ahead_at(place, micros))
 
 
-def _moments(zone: str, values: pa.Array, ambiguous: str) -> pa.Array:
+def _find_moments(zone: str, values: pa.Array, ambiguous: str) -> pa.Array:
     found = pc.assume_timezone(values, zone, ambiguous=ambiguous, nonexistent="earliest").cast(_UTC)
     local = pc.local_timestamp(found.cast(pa.timestamp("us", zone)))
     left_out = pc.fill_null(pc.not_equal(local, values), False)
@@ -72,10 +72,10 @@ def _moments(zone: str, values: pa.Array, ambiguous: str) -> pa.Array:
         ahead = pc.subtract(local.cast(pa.int64()), found.cast(pa.int64()))
         found = pc.if_else(left_out, pc.subtract(values.cast(pa.int64()), ahead).view(_UTC), found)
     place, last = zoneinfo.ZoneInfo(zone), ambiguous == "latest"
-    return _replaced(found, values, lambda micros: micros - ahead_of_local(place, micros, last=last))
+    return _replace_far_times(found, values, lambda micros: micros - ahead_of_local(place, micros, last=last))
 
 
-def _replaced(found: pa.Array, values: pa.Array, convert: Callable[[int], int]) -> pa.Array:
+def _replace_far_times(found: pa.Array, values: pa.Array, convert: Callable[[int], int]) -> pa.Array:
     """``found`` with other times for those of ``values`` for which Arrow does not know the rules of zones."""
     micros = values.view(pa.int64())
     far = numbers(micros) >= LISTED_END
@@ -83,5 +83,5 @@ def _replaced(found: pa.Array, values: pa.Array, convert: Callable[[int], int]) 
         return found
     made = numbers(found.view(pa.int64())).copy()
     far &= valid_rows(micros)
-    made[far] = for_each(numbers(micros)[far], convert)
+    made[far] = map_each(numbers(micros)[far], convert)
     return column(made, valid_rows(micros), found.type)

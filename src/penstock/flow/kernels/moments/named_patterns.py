@@ -117,18 +117,18 @@ class NamedPattern:
         for row in np.flatnonzero(valid_rows(values)).tolist():
             moment = int(days[row]), int(times[row])
             if moment not in known:
-                known[moment] = self._text(*moment)
+                known[moment] = self._write_text(*moment)
             texts[row] = known[moment]
         return pa.array(texts, pa.string())
 
-    def _text(self, day: int, time: int) -> str:
+    def _write_text(self, day: int, time: int) -> str:
         year, month, of_month = (int(each[0]) for each in civil(np.array([day])))
         first = int(days_of(np.array([year]), np.array([1]), 1)[0])
         date = year, month, of_month, (day + 3) % 7, day - first + 1
-        written = (each[1:] if each[0] == "'" else self._written(each, date, time) for each in self.parts)
+        written = (each[1:] if each[0] == "'" else self._write_field(each, date, time) for each in self.parts)
         return "".join(written)
 
-    def _written(self, letters: str, date: tuple[int, int, int, int, int], time: int) -> str:
+    def _write_field(self, letters: str, date: tuple[int, int, int, int, int], time: int) -> str:
         letter, width = letters[0], len(letters)
         year, month, _, week, _ = date
         match letter:
@@ -145,7 +145,7 @@ class NamedPattern:
             case "S":
                 return f"{time % _SECOND:06d}".ljust(9, "0")[:width]
             case "w":
-                return f"{_week(*date):0{width}d}"
+                return f"{_find_week(*date):0{width}d}"
             case "u" if self.simple:
                 return f"{week + 1:0{width}d}"
         number = _DATED[letter](*date) if letter in _DATED else _TIMED[letter](time)
@@ -158,7 +158,7 @@ class NamedPattern:
 
     @property
     def readable(self) -> bool:
-        """Whether each field is there once, and is one that can be read."""
+        """Whether no field occurs twice, and all fields can be read."""
         letters = [each[0] for each in self.parts if each[0] not in "'[]S"]
         fields = [_READ.get(each, "") for each in letters]
         return all(fields) and len(set(fields)) == len(fields) and sum(each[0] == "S" for each in self.parts) < 2
@@ -172,14 +172,14 @@ class NamedPattern:
             if text is None:
                 continue
             if text not in known:
-                moment = self._moment(text)
+                moment = self._read_moment(text)
                 known[text] = otherwise(text) if moment is None else moment
             value = known[text]
             if value is not None:
                 found[row], accepted[row] = value, True
         return found, accepted
 
-    def _moment(self, text: str) -> int | None:
+    def _read_moment(self, text: str) -> int | None:
         match = self._regex.fullmatch(text)
         if match is None:
             return None
@@ -205,7 +205,7 @@ class NamedPattern:
 
     @cached_property
     def _regex(self) -> re.Pattern[str]:
-        return re.compile("".join(map(_reading, self.parts)))
+        return re.compile("".join(map(_make_reading, self.parts)))
 
 
 def _is_known(part: str, simple: bool) -> bool:
@@ -217,7 +217,7 @@ def _is_known(part: str, simple: bool) -> bool:
     return known and width <= most and not (letter == "Q" and (simple or width > 2))
 
 
-def _reading(part: str) -> str:
+def _make_reading(part: str) -> str:
     """The regular expression of a part."""
     letter, width = part[0], len(part)
     match letter:
@@ -240,7 +240,7 @@ def _reading(part: str) -> str:
     return f"(?P<{_READ[letter]}>[0-9]{{{'1,2' if width == 1 else width}}})"
 
 
-def _week(year: int, month: int, day: int, week: int, of_year: int) -> int:
+def _find_week(year: int, month: int, day: int, week: int, of_year: int) -> int:
     """The week of the year; the first one, which begins on a Sunday, has the 1st of January."""
     sunday_first = (week + 1) % 7  # days since Sunday
     first_of_year = (sunday_first - (of_year - 1)) % 7

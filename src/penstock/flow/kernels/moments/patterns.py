@@ -15,7 +15,14 @@ from numpy.typing import NDArray
 
 from penstock.columns.buffers import binary_parts
 from penstock.flow.kernels.moments.calendar import DAY_MICROS, Numbers, civil, day_and_time, days_of, last_day
-from penstock.flow.kernels.moments.datetimes import Field, compose_text, four_digits, localize, micros_of, overflow
+from penstock.flow.kernels.moments.datetimes import (
+    Field,
+    compose_text,
+    four_digits,
+    localize,
+    micros_of,
+    overflow_reason,
+)
 from penstock.flow.kernels.moments.local import from_local, to_local
 from penstock.flow.kernels.moments.named_patterns import NamedPattern, is_malformed, tokens
 from penstock.flow.kernels.moments.readings import lenient, sql_moment
@@ -27,7 +34,7 @@ from penstock.types.logical import root
 
 _FRACTIONS = {"S" * digits: digits for digits in range(1, 7)}
 _WIDTHS = {"yyyy": 4, "yy": 2, "MM": 2, "dd": 2, "HH": 2, "mm": 2, "ss": 2, **_FRACTIONS}
-#: In microseconds.
+#: The unit of each field, in microseconds.
 _TIME_UNITS = {
     "HH": 3_600_000_000,
     "mm": 60_000_000,
@@ -68,15 +75,15 @@ class Pattern:
         """The texts of timestamps; null where ``values`` are."""
         days, time = day_and_time(micros)
         plain = four_digits(days, valid_rows(values))
-        found = compose_text(self._fields(np.where(plain, days, 0), time), values)
+        found = compose_text(self._split_fields(np.where(plain, days, 0), time), values)
         if plain.all():
             return found
         texts: list[str | None] = [None] * len(values)
         for row in np.flatnonzero(~plain).tolist():
-            texts[row] = self._far(int(days[row]), int(time[row]))
+            texts[row] = self._write_far(int(days[row]), int(time[row]))
         return pc.coalesce(pa.array(texts, pa.string()), found)
 
-    def _fields(self, days: Numbers, time: Numbers) -> list[Field]:
+    def _split_fields(self, days: Numbers, time: Numbers) -> list[Field]:
         year, month, day = civil(days)
         dated = {"yyyy": year, "yy": year % 100, "MM": month, "dd": day}
         fields: list[Field] = []
@@ -90,9 +97,9 @@ class Pattern:
                 fields.append((time // _TIME_UNITS[each] % count, _WIDTHS[each]))
         return fields
 
-    def _far(self, days: int, time: int) -> str:
+    def _write_far(self, days: int, time: int) -> str:
         """The text of a timestamp in a year of other than four digits, which is counted from its era."""
-        fields = self._fields(np.array([days]), np.array([time]))
+        fields = self._split_fields(np.array([days]), np.array([time]))
         year = int(civil(np.array([days]))[0][0])
         of_era = year if year > 0 else 1 - year
         parts = []
@@ -129,7 +136,7 @@ class Pattern:
             text[starts[:-1][rows][:, None] + np.arange(width)] if len(rows) else np.zeros((0, width), np.uint8)
         )
         fields, good = self._read_fields(characters)
-        micros, real = _moment(fields, len(rows))
+        micros, real = _combine_fields(fields, len(rows))
         good &= real
         found, accepted = np.zeros(len(values), np.int64), np.zeros(len(values), np.bool_)
         found[rows[good]], accepted[rows[good]] = micros[good], True
@@ -156,9 +163,9 @@ class Pattern:
         return fields, good
 
     def _read_one(self, text: str, otherwise: Callable[[str], int | None]) -> int | None:
-        """The moment of a text of another length than the pattern's, or in another case; of a text that does not follow
-        the pattern, the result of ``otherwise``."""
-        found = self._regex().fullmatch(text)
+        """The moment of a text that is longer or shorter than the pattern, or in another case; for a text that does not
+        follow the pattern, the result of ``otherwise``."""
+        found = self._make_regex().fullmatch(text)
         if found is None:
             return otherwise(text)
         fields = {}
@@ -167,10 +174,10 @@ class Pattern:
             if letters in _FRACTIONS:
                 letters, digits = "S" * 6, digits.ljust(6, "0")  # noqa: PLW2901
             fields[letters] = np.array([min(int(digits), 10**9)])
-        micros, real = _moment(fields, 1)
+        micros, real = _combine_fields(fields, 1)
         return int(micros[0]) if real[0] else otherwise(text)
 
-    def _regex(self) -> re.Pattern[str]:
+    def _make_regex(self) -> re.Pattern[str]:
         parts = []
         for each, after in zip(self.parts, (*self.parts[1:], b""), strict=True):
             if isinstance(each, bytes):
@@ -186,7 +193,7 @@ class Pattern:
         return re.compile("".join(parts), re.IGNORECASE | re.ASCII)
 
 
-def _moment(fields: dict[str, Numbers], rows: int) -> tuple[Numbers, NDArray[np.bool_]]:
+def _combine_fields(fields: dict[str, Numbers], rows: int) -> tuple[Numbers, NDArray[np.bool_]]:
     """The microseconds of fields, and where such a moment exists."""
 
     def field(name: str, default: int) -> Numbers:
@@ -212,8 +219,8 @@ def _moment(fields: dict[str, Numbers], rows: int) -> tuple[Numbers, NDArray[np.
 
 
 def pattern_of(given: Expression, *, simple: bool = False) -> Pattern | NamedPattern | None:
-    """The pattern that is a constant, None if it is none, or has parts that are not known here. ``simple`` ones are
-    those of SimpleDateFormat."""
+    """The pattern of a constant; None for another expression, and for a pattern with unknown parts. ``simple`` patterns
+    are those of SimpleDateFormat."""
     if not isinstance(given, Literal) or not isinstance(given.value, str):
         return None
     return Pattern.from_text(given.value, simple=simple) or NamedPattern.from_text(given.value, simple=simple)
@@ -232,28 +239,28 @@ def timestamps(pattern: Pattern | NamedPattern, arrow: pa.DataType, values: pa.A
 _Maker = Callable[[Call, Session], Kernel | None]
 
 
-def _or_null(maker: _Maker) -> _Maker:
-    """The kernels of a ``maker``, and one for calls with a NULL that is written out, whose value is NULL."""
+def _allow_null(maker: _Maker) -> _Maker:
+    """The kernels of a ``maker``, and one for calls with a literal NULL, whose value is NULL."""
 
     @wraps(maker)
-    def made(call: Call, session: Session) -> Kernel | None:
+    def make_kernel(call: Call, session: Session) -> Kernel | None:
         if any(isinstance(each, Literal) and each.value is None for each in call.args):
-            return _nulls(arrow_type(call.type))
+            return _make_nulls(arrow_type(call.type))
         return maker(call, session)
 
-    return made
+    return make_kernel
 
 
-def _nulls(arrow: pa.DataType) -> Kernel:
+def _make_nulls(arrow: pa.DataType) -> Kernel:
     return Strict(arrow, lambda values, *_: pa.nulls(len(values), arrow))
 
 
-def _refused(given: Expression) -> bool:
+def _is_refused(given: Expression) -> bool:
     """Whether a constant is not a pattern of Java's DateTimeFormatter: Flink reads no text with it."""
     return isinstance(given, Literal) and isinstance(given.value, str) and is_malformed(given.value)
 
 
-@_or_null
+@_allow_null
 def date_format(call: Call, session: Session) -> Kernel | None:
     """``DATE_FORMAT``."""
     moment, given = call.args
@@ -262,11 +269,11 @@ def date_format(call: Call, session: Session) -> Kernel | None:
     if pattern is None or local is None:
         return None
     if texts:
-        return Strict(pa.string(), lambda values, _: _rewritten(pattern, values))
+        return Strict(pa.string(), lambda values, _: _rewrite_texts(pattern, values))
     return Strict(pa.string(), lambda values, _: pattern.write(micros_of(local(values)), values))
 
 
-def _rewritten(pattern: Pattern | NamedPattern, values: pa.Array) -> pa.Array:
+def _rewrite_texts(pattern: Pattern | NamedPattern, values: pa.Array) -> pa.Array:
     """Texts ``yyyy-MM-dd HH:mm:ss`` by another pattern, null for other texts."""
     micros, accepted = _USUAL.read(values, lenient)
     return pattern.write(micros, column(micros, accepted, pa.int64()))
@@ -276,7 +283,7 @@ def _rewritten(pattern: Pattern | NamedPattern, values: pa.Array) -> pa.Array:
 _USUAL = Pattern(("yyyy", b"-", "MM", b"-", "dd", b" ", "HH", b":", "mm", b":", "ss"), simple=True)
 
 
-@_or_null
+@_allow_null
 def from_unixtime(call: Call, session: Session) -> Kernel | None:
     """``FROM_UNIXTIME``."""
     pattern = pattern_of(call.args[1], simple=True) if len(call.args) == 2 else _USUAL
@@ -290,12 +297,12 @@ def from_unixtime(call: Call, session: Session) -> Kernel | None:
         micros = np.where(beyond, 0, seconds) * 1_000_000
         moments = column(micros, valid_rows(values), pa.timestamp("us", "UTC"))
         made = pattern.write(micros_of(local(moments)), values)
-        return Vector(made, (Failure(beyond, overflow(call)),)) if beyond.any() else made
+        return Vector(made, (Failure(beyond, overflow_reason(call)),)) if beyond.any() else made
 
     return Strict(pa.string(), write)
 
 
-@_or_null
+@_allow_null
 def unix_timestamp(call: Call, session: Session) -> Kernel | None:
     """``UNIX_TIMESTAMP`` of text by a constant pattern; the least BIGINT for a text that does not follow it."""
     instant = from_local(session, last=True)
@@ -315,19 +322,19 @@ def unix_timestamp(call: Call, session: Session) -> Kernel | None:
     return Strict(pa.int64(), seconds)
 
 
-@_or_null
+@_allow_null
 def to_moment(call: Call, session: Session) -> Kernel | None:
     """``TO_TIMESTAMP`` and ``TO_DATE`` by a constant pattern; null for a text that does not follow it, and for
     all texts if it is not a pattern."""
     pattern = pattern_of(call.args[1]) if len(call.args) == 2 else None
-    if call.function == "TO_TIMESTAMP" and _refused(call.args[1]):
-        return _nulls(arrow_type(call.type))
+    if call.function == "TO_TIMESTAMP" and _is_refused(call.args[1]):
+        return _make_nulls(arrow_type(call.type))
     if pattern is None or not pattern.readable:
         return None
     return Strict(arrow_type(call.type), partial(timestamps, pattern, arrow_type(call.type)))
 
 
-@_or_null
+@_allow_null
 def to_instant(call: Call, session: Session) -> Kernel | None:
     """``TO_TIMESTAMP_LTZ`` of text by a constant pattern, as local time of a constant zone, UTC unless it is given;
     null for all texts if one of them is not known."""
@@ -337,8 +344,8 @@ def to_instant(call: Call, session: Session) -> Kernel | None:
     if not isinstance(zone, str) or not rest or root(text.type) != "STRING":
         return None
     instant = from_local(Session(zone))
-    if instant is None or _refused(rest[0]):
-        return _nulls(arrow_type(call.type))
+    if instant is None or _is_refused(rest[0]):
+        return _make_nulls(arrow_type(call.type))
     if pattern is None or not pattern.readable:
         return None
     return Strict(arrow_type(call.type), lambda values, *_: instant(timestamps(pattern, pa.timestamp("us"), values)))

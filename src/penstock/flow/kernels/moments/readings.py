@@ -40,12 +40,12 @@ def integer(text: str) -> int | None:
     return -value if found[1] == "-" else value
 
 
-def _day(year: int, month: int, day: int) -> int:
+def _count_days(year: int, month: int, day: int) -> int:
     """Days since 1970. A day after the last one of the month is in the next month."""
     return int(days_of(np.array([year]), np.array([month]), 1)[0]) + day - 1
 
 
-def _length(year: int, month: int) -> int:
+def _count_days_of_month(year: int, month: int) -> int:
     return int(last_day(np.array([year]), np.array([month]))[0])
 
 
@@ -56,10 +56,10 @@ def days(text: str) -> int | None:
     if found is None:
         return None
     year, month, day = int(found[1]), int(found[2] or 1), int(found[3] or 1)
-    return _day(year, month, day) if 1 <= month <= 12 and 1 <= day <= _length(year, month) else None
+    return _count_days(year, month, day) if 1 <= month <= 12 and 1 <= day <= _count_days_of_month(year, month) else None
 
 
-def _fraction(digits: str | None) -> int:
+def _read_fraction(digits: str | None) -> int:
     return int((digits or "").ljust(6, "0")[:6])
 
 
@@ -72,10 +72,10 @@ def micros(text: str) -> int | None:
     year, month, day, hour, minute, second = (int(each or 0) for each in found.groups()[:6])
     if not (year and 1 <= month <= 12 and 1 <= day <= 31 and minute < 60 and second < 60):
         return None
-    time = ((hour * 60 + minute) * 60 + second) * _SECOND + _fraction(found[7])
+    time = ((hour * 60 + minute) * 60 + second) * _SECOND + _read_fraction(found[7])
     if hour > 23 and time != DAY_MICROS:
         return None
-    return _day(year, month, min(day, _length(year, month))) * DAY_MICROS + time
+    return _count_days(year, month, min(day, _count_days_of_month(year, month))) * DAY_MICROS + time
 
 
 def sql_moment(text: str) -> int | None:
@@ -88,10 +88,12 @@ def sql_moment(text: str) -> int | None:
     year, month, day, *clock = found.groups()
     if not (1 <= int(month) <= 12 and 1 <= int(day) <= 31):
         return None
-    return _day(int(year), int(month), int(day)) * DAY_MICROS + (_time(clock) + _fraction(clock[3]) if clock else 0)
+    return _count_days(int(year), int(month), int(day)) * DAY_MICROS + (
+        _read_time(clock) + _read_fraction(clock[3]) if clock else 0
+    )
 
 
-def _time(clock: list[str]) -> int:
+def _read_time(clock: list[str]) -> int:
     return ((int(clock[0]) * 60 + int(clock[1])) * 60 + int(clock[2])) * _SECOND
 
 
@@ -103,7 +105,7 @@ def lenient(text: str) -> int | None:
         return None
     year, month, day, *clock = found.groups()
     months = int(year) * 12 + int(month) - 1
-    total = _day(months // 12, months % 12 + 1, int(day)) * DAY_MICROS + _time(clock)
+    total = _count_days(months // 12, months % 12 + 1, int(day)) * DAY_MICROS + _read_time(clock)
     return total if -(2**63) <= total < 2**63 else None
 
 
@@ -115,20 +117,20 @@ def time_of_day(text: str) -> int | None:
     hour, minute, second = (int(each or 0) for each in found.groups()[:3])
     if hour > 23 or minute > 59 or second > 59:
         return None
-    return ((hour * 60 + minute) * 60 + second) * _SECOND + _fraction(found[4])
+    return ((hour * 60 + minute) * 60 + second) * _SECOND + _read_fraction(found[4])
 
 
 def double(text: str) -> float | None:
     """The nearest DOUBLE; None if the text is not a number."""
-    return _real(text, single=False)
+    return _read_real(text, single=False)
 
 
 def single(text: str) -> float | None:
     """The nearest FLOAT; None if the text is not a number."""
-    return _real(text, single=True)
+    return _read_real(text, single=True)
 
 
-def _real(text: str, *, single: bool) -> float | None:
+def _read_real(text: str, *, single: bool) -> float | None:
     try:
         return parse_float(text) if single else parse_double(text)
     except ValueError:

@@ -7,7 +7,7 @@ import zoneinfo
 from datetime import UTC, timedelta, timezone, tzinfo
 from functools import lru_cache
 
-from penstock.flow.kernels.moments.far_times import ahead_at, ahead_of_local, in_python
+from penstock.flow.kernels.moments.far_times import ahead_at, ahead_of_local, to_python_time
 from penstock.flow.kernels.moments.readings import lenient
 from penstock.flow.kernels.rowwise import row_by_row
 
@@ -17,7 +17,7 @@ _SHORT = {"PST": "America/Los_Angeles", "CST": "America/Chicago", "JST": "Asia/T
 
 
 @lru_cache(maxsize=64)
-def _zone(name: str) -> tzinfo:
+def _find_zone(name: str) -> tzinfo:
     """The zone of a name; UTC for one that is not known, as in Java."""
     offset = _OFFSET.fullmatch(name)
     if offset:
@@ -35,8 +35,8 @@ def _convert(text: str, source: str, target: str) -> str | None:
     local = lenient(text)
     if local is None:
         return None
-    moment = local - ahead_of_local(_zone(source), local, last=True)
-    found, years = in_python(moment + ahead_at(_zone(target), moment))
+    moment = local - ahead_of_local(_find_zone(source), local, last=True)
+    found, years = to_python_time(moment + ahead_at(_find_zone(target), moment))
     year = found.year + years
     return f"{year if year > 0 else 1 - year:04d}-{found:%m-%d %H:%M:%S}"
 

@@ -26,7 +26,7 @@ from penstock.flow.kernels.vectors import (
     Values,
     Vector,
     column,
-    known,
+    find_known,
     numbers,
     rows_of,
     valid_rows,
@@ -49,20 +49,20 @@ def arithmetic(call: Call, session: Session) -> Kernel | None:
     """``+ - *`` of numbers, and a timestamp plus or minus an interval."""
     left, right = (each.type for each in call.args)
     if isinstance(call.type, IntervalType):
-        return Strict(pa.int64(), partial(_whole, call, pa.int64(), True))
+        return Strict(pa.int64(), partial(_compute_integers, call, pa.int64(), True))
     arrow = arrow_type(call.type)
     if isinstance(right, IntervalType):
         return shift(call, session)
     if root(call.type) in ("FLOAT", "DOUBLE"):
         return Strict(arrow, _PLAIN[call.function]) if left == right or root(left) == root(right) else None
     if is_integer(call.type):
-        return Strict(arrow, partial(_whole, call, arrow, session.strict))
+        return Strict(arrow, partial(_compute_integers, call, arrow, session.strict))
     if isinstance(left, DecimalType) and isinstance(right, DecimalType) and isinstance(call.type, DecimalType):
-        return _decimal_arithmetic(call, left, right, call.type, session)
+        return _make_decimal_kernel(call, left, right, call.type, session)
     return None
 
 
-def _decimal_arithmetic(
+def _make_decimal_kernel(
     call: Call, a: DecimalType, b: DecimalType, target: DecimalType, session: Session
 ) -> Kernel | None:
     """Exact results, rounded where their type is too small."""
@@ -76,23 +76,25 @@ def _decimal_arithmetic(
     if (precision, scale) == (target.precision, target.scale):
         return Strict(arrow, _PLAIN[sign])
     if precision > WIDEST:
-        return row_by_row(partial(_product, target, session.strict))(call, session)
+        return row_by_row(partial(_multiply, target, session.strict))(call, session)
     strict = session.strict
-    return Strict(arrow, lambda left, right: fit_decimals(_PLAIN[sign](_widest(left), _widest(right)), target, strict))
+    return Strict(
+        arrow, lambda left, right: fit_decimals(_PLAIN[sign](_widen_fully(left), _widen_fully(right)), target, strict)
+    )
 
 
-def _product(target: DecimalType, strict: bool, left: Decimal, right: Decimal) -> Decimal | None:
+def _multiply(target: DecimalType, strict: bool, left: Decimal, right: Decimal) -> Decimal | None:
     found = to_decimal(_WIDE.multiply(left, right), target)
     if found is None and strict:
         raise ValueFailure(f"[NUMERIC_VALUE_OUT_OF_RANGE] {left} * {right} is beyond the range of {target.text()}")
     return found
 
 
-def _widest(values: Values) -> Values:
+def _widen_fully(values: Values) -> Values:
     return pc.cast(values, pa.decimal256(values.type.precision, values.type.scale))
 
 
-def _whole(call: Call, arrow: pa.DataType, strict: bool, left: Values, right: Values) -> pa.Array | Vector:
+def _compute_integers(call: Call, arrow: pa.DataType, strict: bool, left: Values, right: Values) -> pa.Array | Vector:
     if not strict:
         return _PLAIN[call.function](left, right)
     try:
@@ -100,16 +102,16 @@ def _whole(call: Call, arrow: pa.DataType, strict: bool, left: Values, right: Va
     except pa.ArrowInvalid:
         pass
     x, y = numbers(left), numbers(right)
-    failed = _overflows(call.function, x, y, arrow.bit_width)
-    return Vector(_PLAIN[call.function](left, right), (Failure(failed, overflow(call)),))
+    failed = _find_overflows(call.function, x, y, arrow.bit_width)
+    return Vector(_PLAIN[call.function](left, right), (Failure(failed, overflow_reason(call)),))
 
 
-def overflow(call: Call) -> Callable[[int], str]:
+def overflow_reason(call: Call) -> Callable[[int], str]:
     """The reason of rows whose result the type cannot hold."""
     return lambda _: f"[ARITHMETIC_OVERFLOW] {flink_sql(call)} exceeds the range of {call.type.text()}"
 
 
-def _overflows(sign: str, x: Any, y: Any, bits: int) -> NDArray[np.bool_]:
+def _find_overflows(sign: str, x: Any, y: Any, bits: int) -> NDArray[np.bool_]:
     """Where the result has more than ``bits``. Rows with nulls may be among them."""
     if bits < 64:
         wide = _NUMPY[sign](np.asarray(x, np.int64), np.asarray(y, np.int64))
@@ -129,19 +131,19 @@ def negation(call: Call, session: Session) -> Kernel | None:
     """``-x``."""
     arrow = arrow_type(call.type)
     if isinstance(call.type, IntervalType):
-        return Strict(arrow, partial(_negated, call))
+        return Strict(arrow, partial(_negate, call))
     if is_integer(call.type):
-        return Strict(arrow, partial(_negated, call) if session.strict else pc.negate)
+        return Strict(arrow, partial(_negate, call) if session.strict else pc.negate)
     return Strict(arrow, pc.negate)
 
 
-def _negated(call: Call, values: pa.Array) -> pa.Array | Vector:
+def _negate(call: Call, values: pa.Array) -> pa.Array | Vector:
     try:
         return pc.negate_checked(values)
     except pa.ArrowInvalid:
         found = numbers(values)
         failed = (found == np.iinfo(found.dtype).min) & valid_rows(values)
-        return Vector(pc.negate(values), (Failure(failed, overflow(call)),))
+        return Vector(pc.negate(values), (Failure(failed, overflow_reason(call)),))
 
 
 # --- functions -----------------------------------------------------------------------------------------------
@@ -151,39 +153,39 @@ def magnitude(call: Call, session: Session) -> Kernel | None:
     """``ABS``."""
     arrow = arrow_type(call.type)
     if is_integer(call.type):
-        return Strict(arrow, partial(_magnitude, call) if session.strict else pc.abs)
+        return Strict(arrow, partial(_compute_magnitude, call) if session.strict else pc.abs)
     return Strict(arrow, pc.abs)
 
 
-def _magnitude(call: Call, values: pa.Array) -> pa.Array | Vector:
+def _compute_magnitude(call: Call, values: pa.Array) -> pa.Array | Vector:
     try:
         return pc.abs_checked(values)
     except pa.ArrowInvalid:
         found = numbers(values)
-        return Vector(pc.abs(values), (Failure(found == np.iinfo(found.dtype).min, overflow(call)),))
+        return Vector(pc.abs(values), (Failure(found == np.iinfo(found.dtype).min, overflow_reason(call)),))
 
 
 def ceiling(call: Call, session: Session) -> Kernel | None:
     """``CEIL``."""
-    return _whole_number(call, session, pc.ceil)
+    return _make_whole_number_kernel(call, session, pc.ceil)
 
 
 def floor(call: Call, session: Session) -> Kernel | None:
     """``FLOOR``."""
-    return _whole_number(call, session, pc.floor)
+    return _make_whole_number_kernel(call, session, pc.floor)
 
 
-def _whole_number(call: Call, session: Session, convert: Callable[[Any], Any]) -> Kernel | None:
+def _make_whole_number_kernel(call: Call, session: Session, convert: Callable[[Any], Any]) -> Kernel | None:
     arrow = arrow_type(call.type)
     if is_integer(call.type):
         return Strict(arrow, lambda values: values)
     if isinstance(call.type, DecimalType):
         target, strict = call.type, session.strict
-        return Strict(arrow, lambda values: fit_decimals(convert(_wider(values)), target, strict))
+        return Strict(arrow, lambda values: fit_decimals(convert(_widen(values)), target, strict))
     return Strict(arrow, convert)
 
 
-def _wider(values: pa.Array) -> pa.Array:
+def _widen(values: pa.Array) -> pa.Array:
     """Decimals with room for one digit more."""
     return pc.cast(values, pa.decimal256(values.type.precision + 1, values.type.scale))
 
@@ -193,28 +195,28 @@ def round_number(call: Call, session: Session) -> Kernel | None:
     digits = call.args[1].value if len(call.args) == 2 and isinstance(call.args[1], Literal) else 0
     arrow = arrow_type(call.type)
     if len(call.args) == 2 and not isinstance(call.args[1], Literal):
-        return _rounded_each(call, session)
+        return _make_rounding(call, session)
     if not isinstance(digits, int):
         return None
     if is_integer(call.type):
-        return Strict(arrow, lambda values, *_: values) if digits >= 0 else _rounded_each(call, session)
+        return Strict(arrow, lambda values, *_: values) if digits >= 0 else _make_rounding(call, session)
     if isinstance(call.type, DecimalType):
         target, strict = call.type, session.strict
         if digits < -38:
-            return _rounded_each(call, session)
-        return Strict(arrow, lambda values, *_: fit_decimals(_rounded(values, digits), target, strict))
+            return _make_rounding(call, session)
+        return Strict(arrow, lambda values, *_: fit_decimals(_round_values(values, digits), target, strict))
     if abs(digits) > 400:
-        return _rounded_each(call, session)
-    return Strict(arrow, lambda values, *_: _rounded_real(digits, values))
+        return _make_rounding(call, session)
+    return Strict(arrow, lambda values, *_: _round_reals(digits, values))
 
 
-def _rounded_real(digits: int, values: pa.Array) -> pa.Array:
+def _round_reals(digits: int, values: pa.Array) -> pa.Array:
     from penstock.flow.kernels.numbers import reals
 
-    return reals.rounded(digits, values)
+    return reals.round_reals(digits, values)
 
 
-def _rounded(values: pa.Array, digits: int) -> pa.Array:
+def _round_values(values: pa.Array, digits: int) -> pa.Array:
     if digits >= values.type.scale:
         return values
     whole = max(values.type.precision - values.type.scale, -digits) + 1
@@ -230,49 +232,49 @@ def sign(call: Call, session: Session) -> Kernel | None:
         return Strict(arrow, lambda values: from_integers(pc.sign(values), target, session.strict))
     if is_integer(call.type):
         return Strict(arrow, lambda values: pc.cast(pc.sign(values), arrow))
-    return Strict(arrow, partial(_real_sign, arrow))
+    return Strict(arrow, partial(_compute_sign, arrow))
 
 
-def _real_sign(arrow: pa.DataType, values: pa.Array) -> pa.Array:
+def _compute_sign(arrow: pa.DataType, values: pa.Array) -> pa.Array:
     given = numbers(values)
     found = np.where((given == 0) | np.isnan(given), given, np.copysign(given.dtype.type(1), given))
     return column(found, valid_rows(values) if values.null_count else None, arrow)
 
 
-def of_reals(function: Callable[..., Any]) -> Maker:
+def make_real_kernel(function: Callable[..., Any]) -> Maker:
     """Makes kernels of a ``function`` of DOUBLE, such as those of ``java.lang.Math``."""
-    return lambda call, session: Strict(pa.float64(), partial(_of_reals, function))
+    return lambda call, session: Strict(pa.float64(), partial(_compute_reals, function))
 
 
 def truncate(call: Call, session: Session) -> Kernel:
     """``TRUNCATE``: towards zero."""
-    return _each(call, session, ROUND_DOWN)
+    return _make_rounding_by_row(call, session, ROUND_DOWN)
 
 
-def _rounded_each(call: Call, session: Session) -> Kernel:
-    return _each(call, session, ROUND_HALF_UP)
+def _make_rounding(call: Call, session: Session) -> Kernel:
+    return _make_rounding_by_row(call, session, ROUND_HALF_UP)
 
 
-def _each(call: Call, session: Session, mode: str) -> Kernel:
+def _make_rounding_by_row(call: Call, session: Session, mode: str) -> Kernel:
     """Rounds each number to as many digits as its row says."""
     single, target, strict = root(call.type) == "FLOAT", call.type, session.strict
     limits = np.iinfo(arrow_type(target).to_pandas_dtype()) if is_integer(target) else None
 
-    def rounded_one(value: int | float | Decimal, digits: int = 0) -> int | float | Decimal | None:
+    def round_one(value: int | float | Decimal, digits: int = 0) -> int | float | Decimal | None:
         if isinstance(value, float):
             if not np.isfinite(value):
                 raise ValueFailure(f"{call.function} takes a finite number, not {value}")
             text = format_float(value) if single else format_double(value)
-            return float(_cut(Decimal(text), digits, mode)) + 0.0
-        found = _cut(Decimal(value), digits, mode)
+            return float(_cut_digits(Decimal(text), digits, mode)) + 0.0
+        found = _cut_digits(Decimal(value), digits, mode)
         wide = isinstance(target, DecimalType) and found and found.adjusted() >= target.precision - target.scale
         if strict and (wide or (limits is not None and not limits.min <= found <= limits.max)):
-            raise ValueFailure(overflow(call)(0))
+            raise ValueFailure(overflow_reason(call)(0))
         if limits is not None:
             return wrap_integer(int(found), limits.bits)
         return None if wide else found
 
-    return row_by_row(rounded_one)(call, session)
+    return row_by_row(round_one)(call, session)
 
 
 def wrap_integer(value: int, bits: int) -> int:
@@ -281,16 +283,16 @@ def wrap_integer(value: int, bits: int) -> int:
     return (value + half) % (2 * half) - half
 
 
-def _cut(value: Decimal, digits: int, mode: str) -> Decimal:
+def _cut_digits(value: Decimal, digits: int, mode: str) -> Decimal:
     if digits >= -int(value.as_tuple().exponent):
         return value
     found = value.quantize(Decimal(1).scaleb(-max(digits, -_MOST_DIGITS)), rounding=mode, context=_WIDE)
     return found if digits > 0 else found.quantize(Decimal(1), context=_WIDE)
 
 
-def _of_reals(function: Callable[..., Any], *values: Values) -> pa.Array:
+def _compute_reals(function: Callable[..., Any], *values: Values) -> pa.Array:
     given = [numbers(each) for each in values]
-    valid = known(*values)
+    valid = find_known(*values)
     with np.errstate(all="ignore"):
         found = np.asarray(function(*given), np.float64)
     every = found if found.ndim else np.full(rows_of(*values), found)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from penstock.columns.buffers import decimal_pairs, fixed_column
 from penstock.exact.numbers import to_decimal
 from penstock.flow.kernels.decimals import dividend, quotient
-from penstock.flow.kernels.numbers.arithmetic import overflow
+from penstock.flow.kernels.numbers.arithmetic import overflow_reason
 from penstock.flow.kernels.rowwise import ValueFailure, row_by_row
 from penstock.flow.kernels.session import Session
 from penstock.flow.kernels.vectors import (
@@ -25,7 +25,7 @@ from penstock.flow.kernels.vectors import (
     Values,
     Vector,
     column,
-    known,
+    find_known,
     numbers,
     rows_of,
     valid_rows,
@@ -47,18 +47,18 @@ def division(call: Call, session: Session) -> Kernel | None:
     left, right = (each.type for each in call.args)
     arrow = arrow_type(call.type)
     if is_integer(call.type):
-        return Strict(arrow, partial(_whole_quotient, call, session.strict))
+        return Strict(arrow, partial(_divide_integers, call, session.strict))
     if root(call.type) in ("FLOAT", "DOUBLE"):
         return Strict(arrow, pc.divide)
     if isinstance(left, DecimalType) and isinstance(right, DecimalType) and isinstance(call.type, DecimalType):
         wide = dividend(left, right, call.type)
         if wide is not None:
-            return Strict(arrow, partial(_decimal_quotient, call.type, session.strict, wide))
-        return row_by_row(partial(_wide_quotient, call.type, session.strict))(call, session)
+            return Strict(arrow, partial(_make_decimal_quotient, call.type, session.strict, wide))
+        return row_by_row(partial(_divide_decimals, call.type, session.strict))(call, session)
     return None
 
 
-def _zero(values: Values, rows: int) -> NDArray[np.bool_]:
+def _find_zeros(values: Values, rows: int) -> NDArray[np.bool_]:
     """Where the divisor is zero."""
     if isinstance(values, pa.Scalar):
         return np.full(rows, values.as_py() == 0)
@@ -66,40 +66,40 @@ def _zero(values: Values, rows: int) -> NDArray[np.bool_]:
     return found
 
 
-def _by_zero(zero: NDArray[np.bool_]) -> Failure:
+def _make_zero_failure(zero: NDArray[np.bool_]) -> Failure:
     return Failure(zero, lambda _: _BY_ZERO)
 
 
-def _whole_quotient(call: Call, strict: bool, left: Values, right: Values) -> pa.Array | Vector:
+def _divide_integers(call: Call, strict: bool, left: Values, right: Values) -> pa.Array | Vector:
     """Rounds towards zero. Only the least number divided by -1 exceeds the range; it stays the same."""
     rows, arrow = rows_of(left, right), arrow_type(call.type)
-    zero = _zero(right, rows)
+    zero = _find_zeros(right, rows)
     x, y = np.asarray(numbers(left), np.int64), np.where(zero, 1, numbers(right)).astype(np.int64)
-    valid = known(left, right)
+    valid = find_known(left, right)
     if valid is not None:
         y = np.where(valid, y, 1)  # values under nulls are undefined
     beyond = (x == np.iinfo(arrow.to_pandas_dtype()).min) & (y == -1)
     y = np.where(beyond, 1, y)
     found = ((x - np.fmod(x, y)) // y).astype(arrow.to_pandas_dtype())
-    failures = [_by_zero(zero), Failure(np.broadcast_to(beyond & strict, rows), overflow(call))]
+    failures = [_make_zero_failure(zero), Failure(np.broadcast_to(beyond & strict, rows), overflow_reason(call))]
     made = column(np.ascontiguousarray(np.broadcast_to(found, rows)), valid, arrow)
     return Vector(made, tuple(each for each in failures if each.rows.any()))
 
 
-def _decimal_quotient(
+def _make_decimal_quotient(
     target: DecimalType, strict: bool, wide: pa.DataType, left: Values, right: Values
 ) -> pa.Array | Vector:
-    zero = _zero(right, rows_of(left, right))
+    zero = _find_zeros(right, rows_of(left, right))
     if not zero.any():
         return quotient(wide, target, strict, left, right)
     divisors = pc.if_else(pa.array(zero), pa.scalar(None, right.type), right)
     found = quotient(wide, target, strict, left, divisors)
     if isinstance(found, Vector):
-        return Vector(found.values, (_by_zero(zero), *found.failures))
-    return Vector(found, (_by_zero(zero),))
+        return Vector(found.values, (_make_zero_failure(zero), *found.failures))
+    return Vector(found, (_make_zero_failure(zero),))
 
 
-def _wide_quotient(target: DecimalType, strict: bool, dividend: Decimal, divisor: Decimal) -> Decimal | None:
+def _divide_decimals(target: DecimalType, strict: bool, dividend: Decimal, divisor: Decimal) -> Decimal | None:
     if not divisor:
         raise ValueFailure(_BY_ZERO)
     found = to_decimal(_WIDE.divide(dividend, divisor), target)
@@ -131,8 +131,8 @@ def _remainder(arrow: pa.DataType, left: Values, right: Values) -> pa.Array | Ve
 
 
 def _modulo(x: Any, y: Any, arrow: pa.DataType, left: Values, right: Values) -> pa.Array | Vector:
-    rows, valid = rows_of(left, right), known(left, right)
-    zero = _zero(right, rows)
+    rows, valid = rows_of(left, right), find_known(left, right)
+    zero = _find_zeros(right, rows)
     y = np.where(zero, 1, y)
     y = np.where(y == -1, 1, y)  # the remainder is 0 either way
     if valid is not None:
@@ -143,14 +143,14 @@ def _modulo(x: Any, y: Any, arrow: pa.DataType, left: Values, right: Values) -> 
 
 def _decimal_remainder(scale: int, arrow: pa.DataType, left: Values, right: Values) -> pa.Array | Vector:
     """By the digits of both in one scale, as whole numbers."""
-    found = _modulo(_digits(left, scale), _digits(right, scale), pa.int64(), left, right)
+    found = _modulo(_count_units(left, scale), _count_units(right, scale), pa.int64(), left, right)
     made = found if isinstance(found, pa.Array) else found.values
     valid = valid_rows(made).view(np.uint8)
     decimals = fixed_column(arrow, type_roots.DECIMAL, numbers(made), valid)
     return decimals if isinstance(found, pa.Array) else Vector(decimals, found.failures)
 
 
-def _digits(values: Values, scale: int) -> Any:
+def _count_units(values: Values, scale: int) -> Any:
     """Numbers times a power of ten, undefined under nulls; one number for a constant."""
     if isinstance(values, pa.Scalar):
         return np.int64(Decimal(values.as_py()).scaleb(scale))

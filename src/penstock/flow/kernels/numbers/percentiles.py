@@ -23,21 +23,21 @@ def percentile(call: Call, session: Session) -> Kernel:
     result, several = arrow_type(call.type), isinstance(call.type, ArrayType)
     wanted = np.array([each.value for each in call.args[1:] if isinstance(each, Literal)], np.float64)
 
-    def computed(args: Sequence[Vector], rows: int) -> Vector:
+    def compute(args: Sequence[Vector], rows: int) -> Vector:
         lists = args[0].spread(rows)
-        numbers, counts = _entries(lists)
+        numbers, counts = _list_entries(lists)
         offsets = np.asarray(lists.offsets)
         found = []
         for number, valid in enumerate(args[0].validity(rows)):
             part = slice(offsets[number] - offsets[0], offsets[number + 1] - offsets[0])
-            each = _percentiles(numbers[part], counts[part], wanted) if valid else None
+            each = _compute_percentiles(numbers[part], counts[part], wanted) if valid else None
             found.append(each if each is None or several else each[0])
         return Vector(pa.array(found, result))
 
-    return computed
+    return compute
 
 
-def _entries(lists: pa.ListArray) -> tuple[_Numbers, _Counts]:
+def _list_entries(lists: pa.ListArray) -> tuple[_Numbers, _Counts]:
     """The values of all lists, and how often each counts."""
     flat = lists.values.slice(lists.offsets[0].as_py(), lists.offsets[-1].as_py() - lists.offsets[0].as_py())
     if not pa.types.is_struct(flat.type):
@@ -46,7 +46,7 @@ def _entries(lists: pa.ListArray) -> tuple[_Numbers, _Counts]:
     return values.to_numpy(zero_copy_only=False), np.maximum(counts.to_numpy(zero_copy_only=False), 0)
 
 
-def _percentiles(numbers: _Numbers, counts: _Counts, wanted: _Numbers) -> list[float] | None:
+def _compute_percentiles(numbers: _Numbers, counts: _Counts, wanted: _Numbers) -> list[float] | None:
     """The values at the ``wanted`` fractions of the way from the first to the last; None without values."""
     order = np.argsort(numbers, kind="stable")
     ends = np.cumsum(counts[order])

@@ -15,7 +15,7 @@ import numpy as np
 from penstock.loops.compiled import Vector, compiled
 
 
-def of_one(function: Callable[[float], float]) -> Callable[[Any], Any]:
+def compile_unary(function: Callable[[float], float]) -> Callable[[Any], Any]:
     """Computes a function of numbers in a compiled loop."""
 
     @compiled
@@ -24,7 +24,7 @@ def of_one(function: Callable[[float], float]) -> Callable[[Any], Any]:
             out[row] = function(x[row])
 
     def run(x: Any) -> Any:
-        given = _vector(x)
+        given = _make_vector(x)
         out = np.empty(len(given))
         each(given, out)
         return out.reshape(np.shape(x))
@@ -32,7 +32,7 @@ def of_one(function: Callable[[float], float]) -> Callable[[Any], Any]:
     return run
 
 
-def of_two(function: Callable[[float, float], float]) -> Callable[[Any, Any], Any]:
+def compile_binary(function: Callable[[float, float], float]) -> Callable[[Any, Any], Any]:
     """Computes a function of pairs of numbers in a compiled loop."""
 
     @compiled
@@ -43,7 +43,7 @@ def of_two(function: Callable[[float, float], float]) -> Callable[[Any, Any], An
     def run(x: Any, y: Any) -> Any:
         shape = np.broadcast_shapes(np.shape(x), np.shape(y))
         first, second = np.broadcast_to(x, shape), np.broadcast_to(y, shape)
-        given, other = _vector(first), _vector(second)
+        given, other = _make_vector(first), _make_vector(second)
         out = np.empty(len(given))
         each(given, other, out)
         return out.reshape(first.shape)
@@ -51,11 +51,11 @@ def of_two(function: Callable[[float, float], float]) -> Callable[[Any, Any], An
     return run
 
 
-def _vector(values: Any) -> Any:
+def _make_vector(values: Any) -> Any:
     return np.ascontiguousarray(values, np.float64).reshape(-1)
 
 
-_pow, log, tan = of_two(math.pow), of_one(math.log), of_one(math.tan)
+_pow, log, tan = compile_binary(math.pow), compile_unary(math.log), compile_unary(math.tan)
 
 
 def power(base: Any, exponent: Any) -> Any:
@@ -75,9 +75,14 @@ def logarithm(*base_and_number: Any) -> Any:
     return number / base[0] if base else number
 
 
-sin, cos, asin, acos, atan = map(of_one, (math.sin, math.cos, math.asin, math.acos, math.atan))
-sinh, cosh, tanh = map(of_one, (math.sinh, math.cosh, math.tanh))
-exp, log10, log2, atan2 = of_one(math.exp), of_one(math.log10), of_one(math.log2), of_two(math.atan2)
+sin, cos, asin, acos, atan = map(compile_unary, (math.sin, math.cos, math.asin, math.acos, math.atan))
+sinh, cosh, tanh = map(compile_unary, (math.sinh, math.cosh, math.tanh))
+exp, log10, log2, atan2 = (
+    compile_unary(math.exp),
+    compile_unary(math.log10),
+    compile_unary(math.log2),
+    compile_binary(math.atan2),
+)
 
 
 def cot(x: Any) -> Any:

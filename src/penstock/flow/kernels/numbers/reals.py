@@ -1,4 +1,4 @@
-"""FLOAT and DOUBLE by their digits, which are those of the shortest text since Java 19."""
+"""FLOAT and DOUBLE by the digits of their shortest text, as in Java since version 19."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def to_text(values: pa.Array) -> pa.Array:
     return from_buffers(pa.string(), valid_rows(values).view(np.uint8), ends.astype(np.int32), out[: ends[-1]].copy())
 
 
-def rounded(places: int, values: pa.Array) -> pa.Array:
+def round_reals(places: int, values: pa.Array) -> pa.Array:
     """Rounded half up to this many places after the point, by the digits of the text as a DOUBLE."""
     arrow = values.type
     given: NDArray[np.float64] = fixed_values(values, arrow.to_pandas_dtype()).astype(np.float64)

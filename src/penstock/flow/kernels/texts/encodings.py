@@ -37,7 +37,7 @@ def _charset(name: str) -> str | None:
 def _encode(text: str, charset: str) -> bytes:
     known = _charset(charset)
     if known is None:
-        raise ValueFailure(f"ENCODE does not know the character set '{charset}'")
+        raise ValueFailure(f"ENCODE does not support the character set '{charset}'")
     if known == "utf-16":
         return b"\xfe\xff" + text.encode("utf-16-be") if text else b""
     return text.encode(known, "replace")
@@ -46,7 +46,7 @@ def _encode(text: str, charset: str) -> bytes:
 def _decode(value: bytes, charset: str) -> str:
     known = _charset(charset)
     if known is None:
-        raise ValueFailure(f"DECODE does not know the character set '{charset}'")
+        raise ValueFailure(f"DECODE does not support the character set '{charset}'")
     if known == "utf-16" and value[:2] not in (b"\xfe\xff", b"\xff\xfe"):
         known = "utf-16-be"
     return value.decode(known, "replace")

@@ -35,18 +35,18 @@ def printf(call: Call, session: Session) -> Kernel | None:
         return None
     types = [each.type for each in call.args[1:]]
 
-    def shown(pattern: str | None, *values: Any) -> str | None:
+    def format_row(pattern: str | None, *values: Any) -> str | None:
         if pattern is None:
             return None
         try:
-            return _formatted(pattern, values, types)
+            return _format_values(pattern, values, types)
         except _IllegalFormatError:
             return None
 
-    return row_by_row(shown, strict=False)(call, session)
+    return row_by_row(format_row, strict=False)(call, session)
 
 
-def _formatted(pattern: str, values: tuple[Any, ...], types: list[DataType]) -> str:
+def _format_values(pattern: str, values: tuple[Any, ...], types: list[DataType]) -> str:
     ordinary, last = 0, -1
 
     def one(found: re.Match[str]) -> str:
@@ -55,7 +55,7 @@ def _formatted(pattern: str, values: tuple[Any, ...], types: list[DataType]) -> 
         if kind is None:
             raise _IllegalFormatError
         if kind in "n%":
-            return _fitted("\n" if kind == "n" else "%", flags, int(width or 0))
+            return _fit_width("\n" if kind == "n" else "%", flags, int(width or 0))
         if position:
             last = int(position) - 1
         elif not again:
@@ -63,43 +63,43 @@ def _formatted(pattern: str, values: tuple[Any, ...], types: list[DataType]) -> 
         if not 0 <= last < len(values):
             raise _IllegalFormatError
         places = None if precision is None else int(precision)
-        text = _converted(kind, flags, int(width or 0), places, values[last], types[last])
+        text = _convert_value(kind, flags, int(width or 0), places, values[last], types[last])
         return text.upper() if kind.isupper() else text
 
     return _SPECIFIER.sub(one, pattern)
 
 
-def _converted(kind: str, flags: str, width: int, places: int | None, value: Any, data_type: DataType) -> str:
+def _convert_value(kind: str, flags: str, width: int, places: int | None, value: Any, data_type: DataType) -> str:
     if "-" in flags and not width:
         raise _IllegalFormatError
     lower = kind.lower()
     if lower == "b":
         text = "false" if value is None else str(value).lower() if isinstance(value, bool) else "true"
-        return _fitted(text[:places], flags, width)
+        return _fit_width(text[:places], flags, width)
     if lower == "s":
-        return _fitted(from_units(to_units(_text(value, data_type))[:places]), flags, width)
+        return _fit_width(from_units(to_units(_write_text(value, data_type))[:places]), flags, width)
     if kind not in "dxXofeEgGcCh" or lower not in "dxofegch":
         raise _IllegalFormatError
     if value is None:
-        return _fitted("null"[:places], flags.replace("0", ""), width)
+        return _fit_width("null"[:places], flags.replace("0", ""), width)
     if lower == "c":
         if not is_integer(data_type) or places is not None or not 0 <= value <= 0x10FFFF:
             raise _IllegalFormatError
-        return _fitted(from_units(chr(value)), flags, width)
+        return _fit_width(from_units(chr(value)), flags, width)
     if lower in "dxo":
         if not is_integer(data_type) or places is not None:
             raise _IllegalFormatError
         if lower == "d":
-            return _number(str(abs(value)), value < 0, flags, width)
+            return _write_number(str(abs(value)), value < 0, flags, width)
         bits = value & ((1 << _BITS[root(data_type)]) - 1)
         prefix = ("0x" if lower == "x" else "0") if "#" in flags else ""
-        return _padded(prefix, f"{bits:{lower}}", flags, width)
+        return _pad_number(prefix, f"{bits:{lower}}", flags, width)
     if lower in "feg" and root(data_type) in ("FLOAT", "DOUBLE", "DECIMAL"):
-        return _real(lower, flags, width, 6 if places is None else places, value)
+        return _write_real(lower, flags, width, 6 if places is None else places, value)
     raise _IllegalFormatError
 
 
-def _text(value: Any, data_type: DataType) -> str:
+def _write_text(value: Any, data_type: DataType) -> str:
     match root(data_type):
         case _ if value is None:
             return "null"
@@ -112,10 +112,10 @@ def _text(value: Any, data_type: DataType) -> str:
     return str(value)
 
 
-def _real(kind: str, flags: str, width: int, places: int, value: float | Decimal) -> str:
+def _write_real(kind: str, flags: str, width: int, places: int, value: float | Decimal) -> str:
     if isinstance(value, float) and not math.isfinite(value):
         text = "NaN" if math.isnan(value) else "Infinity"
-        return _number(text, value < 0, flags.replace("0", "").replace(",", ""), width)
+        return _write_number(text, value < 0, flags.replace("0", "").replace(",", ""), width)
     exact = Decimal(format_double(value)) if isinstance(value, float) else value
     negative = exact.is_signed()
     if kind == "g":
@@ -127,7 +127,9 @@ def _real(kind: str, flags: str, width: int, places: int, value: float | Decimal
         )
         exact = rounded
     if kind == "f":
-        return _number(f"{abs(exact).quantize(Decimal(1).scaleb(-places), context=_WIDE):f}", negative, flags, width)
+        return _write_number(
+            f"{abs(exact).quantize(Decimal(1).scaleb(-places), context=_WIDE):f}", negative, flags, width
+        )
     if exact.is_zero():
         mantissa, power = Decimal(0), 0
     else:
@@ -137,10 +139,10 @@ def _real(kind: str, flags: str, width: int, places: int, value: float | Decimal
     text = (
         f"{mantissa.quantize(Decimal(1).scaleb(-places), context=_WIDE):f}e{'-' if power < 0 else '+'}{abs(power):02d}"
     )
-    return _number(text, negative, flags, width)
+    return _write_number(text, negative, flags, width)
 
 
-def _number(digits: str, negative: bool, flags: str, width: int) -> str:
+def _write_number(digits: str, negative: bool, flags: str, width: int) -> str:
     if "," in flags:
         whole, point, rest = digits.partition(".")
         digits = f"{int(whole):,}{point}{rest}"
@@ -148,15 +150,15 @@ def _number(digits: str, negative: bool, flags: str, width: int) -> str:
         before, after = ("(", ")") if "(" in flags else ("-", "")
     else:
         before, after = "+" if "+" in flags else " " if " " in flags else "", ""
-    return _padded(before, digits + after, flags, width)
+    return _pad_number(before, digits + after, flags, width)
 
 
-def _padded(before: str, text: str, flags: str, width: int) -> str:
+def _pad_number(before: str, text: str, flags: str, width: int) -> str:
     if "0" in flags:
         return before + text.rjust(width - len(before), "0")
-    return _fitted(before + text, flags, width)
+    return _fit_width(before + text, flags, width)
 
 
-def _fitted(text: str, flags: str, width: int) -> str:
+def _fit_width(text: str, flags: str, width: int) -> str:
     missing = " " * (width - len(to_units(text)))
     return text + missing if "-" in flags else missing + text

@@ -70,7 +70,7 @@ class NoCounterpartError(Exception):
     """A pattern with a part that Java accepts and Python cannot express."""
 
 
-def _wrapped(text: str) -> str:
+def _wrap_parts(text: str) -> str:
     """Several parts as one, which a quantifier takes as a whole."""
     return f"(?:{text})"
 
@@ -84,7 +84,7 @@ class Reader:
         #: How many capturing groups have begun.
         self._groups = 0
 
-    def all(self) -> str:
+    def rewrite(self) -> str:
         """The pattern for Python, to be compiled with the flag ASCII."""
         parts = []
         outer: list[frozenset[str]] = []  # the flags around each open group
@@ -92,7 +92,7 @@ class Reader:
             each = self._pattern[self._at]
             if each == "(":
                 flags = self._flags
-                text = self._group()
+                text = self._read_group()
                 if text:
                     outer.append(flags)
                     parts.append(text)
@@ -109,25 +109,25 @@ class Reader:
                 self._flags = outer.pop()
                 parts.append(each)
                 continue
-            parts.append(self._part(each))
+            parts.append(self._read_part(each))
         return "".join(parts)
 
     def _skip_comment(self) -> None:
         end = re.compile(f"[{_LINES}]").search(self._pattern, self._at)
         self._at = end.end() if end else len(self._pattern)
 
-    def _part(self, each: str) -> str:
+    def _read_part(self, each: str) -> str:
         match each:
             case "\\":
-                return self._escape()
+                return self._read_escape()
             case "[":
-                return self._cased(self._class())
+                return self._apply_case(self._read_class())
             case ".":
                 return "(?s:.)" if "s" in self._flags else "[^\\n]" if "d" in self._flags else f"[^{_LINES}]"
             case "^":
-                return self._line_start()
+                return self._write_line_start()
             case "$":
-                return self._line_end()
+                return self._write_line_end()
             case "{":
                 count = _COUNT.match(self._pattern, self._at - 1)
                 if count is None:
@@ -136,22 +136,22 @@ class Reader:
                 return count[0]
             case "*" | "+" | "?" | "|":
                 return each
-        return self._cased(re.escape(each))
+        return self._apply_case(re.escape(each))
 
-    def _cased(self, text: str) -> str:
+    def _apply_case(self, text: str) -> str:
         """A part under the flags about case."""
         if "i" not in self._flags:
             return text
         return f"(?{'iu' if self._flags & {'u', 'U'} else 'i'}:{text})"
 
-    def _line_start(self) -> str:
+    def _write_line_start(self) -> str:
         if "m" not in self._flags:
             return "\\A"
         if "d" in self._flags:
             return "(?:\\A|(?<=\\n)(?!\\Z))"
         return "(?:\\A|(?:(?<=[\\n\\x85\\u2028\\u2029])|(?<=\\r)(?!\\n))(?!\\Z))"
 
-    def _line_end(self) -> str:
+    def _write_line_end(self) -> str:
         if "d" in self._flags:
             return "(?=\\n|\\Z)" if "m" in self._flags else "(?=\\n?\\Z)"
         if "m" in self._flags:
@@ -160,7 +160,7 @@ class Reader:
 
     # --- groups ----------------------------------------------------------------------------------------------
 
-    def _group(self) -> str:
+    def _read_group(self) -> str:
         """The start of a group, empty for flags that apply from here on."""
         if not self._pattern.startswith("(?", self._at):
             self._at += 1
@@ -190,10 +190,10 @@ class Reader:
 
     # --- escapes ---------------------------------------------------------------------------------------------
 
-    def _escape(self) -> str:
-        each = self._next()
+    def _read_escape(self) -> str:
+        each = self._read_next()
         if each in _SETS or each.lower() in _SETS:
-            return self._set(each)
+            return self._write_set(each)
         match each:
             case "b" | "B":
                 return f"(?u:\\{each})" if "U" in self._flags else f"\\{each}"
@@ -206,33 +206,33 @@ class Reader:
             case "R":
                 return f"(?:\\r\\n|[{_SETS['v']}])"
             case "Q":
-                return "".join(self._cased(re.escape(quoted)) for quoted in self._quoted())
+                return "".join(self._apply_case(re.escape(quoted)) for quoted in self._read_quoted())
             case "k":
                 found = re.compile("<([A-Za-z][A-Za-z0-9]*)>").match(self._pattern, self._at)
                 if found is None:
                     raise RefusedError
                 self._at = found.end()
-                return self._cased(f"(?P={found[1]})")
+                return self._apply_case(f"(?P={found[1]})")
             case "p" | "P":
-                return self._property(each == "P")
+                return self._read_property(each == "P")
             case "G" | "X":
                 raise NoCounterpartError
         if each.isdigit() and each.isascii() and each != "0":
-            return self._reference(each)
-        return self._cased(re.escape(self._character(each)))
+            return self._read_reference(each)
+        return self._apply_case(re.escape(self._read_character(each)))
 
-    def _set(self, each: str) -> str:
+    def _write_set(self, each: str) -> str:
         if "U" in self._flags and each.lower() in "dws":
             return f"(?u:\\{each})"
         return f"[{'' if each in _SETS else '^'}{_SETS[each.lower()]}]"
 
-    def _quoted(self) -> str:
+    def _read_quoted(self) -> str:
         end = self._pattern.find("\\E", self._at)
         text = self._pattern[self._at :] if end < 0 else self._pattern[self._at : end]
         self._at = len(self._pattern) if end < 0 else end + 2
         return text
 
-    def _reference(self, first: str) -> str:
+    def _read_reference(self, first: str) -> str:
         """A reference back: as many digits as there are groups for."""
         number = int(first)
         while self._pattern[self._at : self._at + 1].isdigit():
@@ -242,31 +242,31 @@ class Reader:
             number = longer
             self._at += 1
         if number <= self._groups:
-            return self._cased(f"(?:\\{number})")
+            return self._apply_case(f"(?:\\{number})")
         if number <= len(re.findall(r"\((?!\?)|\(\?<[A-Za-z]", self._pattern)):
             raise NoCounterpartError
         return "(?!)"  # Java takes it, and it matches nothing
 
-    def _character(self, each: str) -> str:
+    def _read_character(self, each: str) -> str:
         """The character that an escape means."""
         if each in _CONTROLS:
             return _CONTROLS[each]
         match each:
             case "x":
-                return chr(self._number(r"\{([0-9A-Fa-f]+)\}|([0-9A-Fa-f]{2})", 16))
+                return chr(self._read_number(r"\{([0-9A-Fa-f]+)\}|([0-9A-Fa-f]{2})", 16))
             case "0":
-                return chr(self._number(r"([0-3][0-7]{2})|([0-7]{1,2})", 8))
+                return chr(self._read_number(r"([0-3][0-7]{2})|([0-7]{1,2})", 8))
             case "u":
-                return self._unit()
+                return self._read_unit()
             case "c":
-                return chr(ord(self._next()) ^ 64)
+                return chr(ord(self._read_next()) ^ 64)
             case "N":
-                return self._named()
+                return self._read_name()
         if each.isalpha() and each.isascii():
             raise RefusedError
         return each
 
-    def _number(self, form: str, base: int) -> int:
+    def _read_number(self, form: str, base: int) -> int:
         found = re.compile(form).match(self._pattern, self._at)
         if found is None:
             raise RefusedError
@@ -276,16 +276,16 @@ class Reader:
             raise RefusedError
         return value
 
-    def _unit(self) -> str:
+    def _read_unit(self) -> str:
         """A character of one or two units."""
-        first = self._number("([0-9A-Fa-f]{4})()", 16)
+        first = self._read_number("([0-9A-Fa-f]{4})()", 16)
         second = re.compile(r"\\u([dD][c-fC-F][0-9A-Fa-f]{2})").match(self._pattern, self._at)
         if not 0xD800 <= first < 0xDC00 or second is None:
             return chr(first)
         self._at = second.end()
         return chr(0x10000 + (first - 0xD800 << 10) + int(second[1], 16) - 0xDC00)
 
-    def _named(self) -> str:
+    def _read_name(self) -> str:
         found = re.compile(r"\{([^}]*)\}").match(self._pattern, self._at)
         try:
             name = unicodedata.lookup(found[1]) if found else ""
@@ -296,29 +296,29 @@ class Reader:
         self._at = found.end()
         return name
 
-    def _next(self) -> str:
+    def _read_next(self) -> str:
         if self._at >= len(self._pattern):
             raise RefusedError
         self._at += 1
         return self._pattern[self._at - 1]
 
-    def _property(self, negated: bool) -> str:
+    def _read_property(self, negated: bool) -> str:
         found = re.compile(r"\{(?:(?:general_category|gc)=)?([\w=]+)\}|([A-Z])").match(self._pattern, self._at)
         if found is None:
             raise RefusedError
         self._at = found.end()
-        return f"[{'^' if negated else ''}{_members(found[1] or found[2])}]"
+        return f"[{'^' if negated else ''}{_list_members(found[1] or found[2])}]"
 
     # --- classes ---------------------------------------------------------------------------------------------
 
-    def _class(self) -> str:
+    def _read_class(self) -> str:
         """A class, with a lookahead for each class that it is intersected with."""
         negated = self._pattern.startswith("^", self._at)
         self._at += negated
         sets: list[list[str]] = [[]]
         first = True
         while True:
-            each = self._next()
+            each = self._read_next()
             if each == "]" and not first:
                 break
             if "x" in self._flags and each in " \t\n\x0b\f\r":
@@ -328,23 +328,23 @@ class Reader:
                 self._at += 1
                 sets.append([])
             elif each == "[":
-                sets[-1].append(self._class())
+                sets[-1].append(self._read_class())
             elif each == "\\":
-                sets[-1] += self._member()
+                sets[-1] += self._read_member()
             elif each == "-" and self._pattern.startswith("[", self._at):
                 raise NoCounterpartError
             else:
                 sets[-1].append(each if each in "-^" else re.escape(each))
-        texts = [self._union(each) for each in sets if each]
+        texts = [self._join_members(each) for each in sets if each]
         if not texts:
             raise RefusedError
         joined = "".join(f"(?={each})" for each in texts[:-1]) + texts[-1]
         if not negated:
-            return texts[0] if len(texts) == 1 else _wrapped(joined)
+            return texts[0] if len(texts) == 1 else _wrap_parts(joined)
         plain = len(texts) == 1 and texts[0].startswith("[") and not texts[0].startswith("[^")
-        return f"[^{texts[0][1:]}" if plain else _wrapped(f"(?!{joined})(?s:.)")
+        return f"[^{texts[0][1:]}" if plain else _wrap_parts(f"(?!{joined})(?s:.)")
 
-    def _union(self, members: list[str]) -> str:
+    def _join_members(self, members: list[str]) -> str:
         nested = [each for each in members if each.startswith(("[", "(")) and len(each) > 1]
         plain = "".join(each for each in members if each not in nested)
         if plain.startswith("^"):
@@ -352,40 +352,40 @@ class Reader:
         texts = [*nested, *([f"[{plain}]"] if plain else [])]
         return texts[0] if len(texts) == 1 else f"(?:{'|'.join(texts)})"
 
-    def _member(self) -> list[str]:
-        each = self._next()
+    def _read_member(self) -> list[str]:
+        each = self._read_next()
         if each in _SETS and "U" not in self._flags:
             return [_SETS[each]]
         if each.lower() in _SETS:
-            return [self._set(each)]
+            return [self._write_set(each)]
         match each:
             case "p" | "P":
-                return [self._property(each == "P")]
+                return [self._read_property(each == "P")]
             case "Q":
-                return [re.escape(quoted) for quoted in self._quoted()]
+                return [re.escape(quoted) for quoted in self._read_quoted()]
             case "R" | "X" | "G" | "b" | "B" | "A" | "z" | "Z" | "k":
                 raise RefusedError
         if each.isdigit() and each != "0":
             raise RefusedError
-        return [re.escape(self._character(each))]
+        return [re.escape(self._read_character(each))]
 
 
-def _members(name: str) -> str:
+def _list_members(name: str) -> str:
     """The characters of a property as the inside of a class."""
     plain = name.removeprefix("Is")
     if name in _ASCII_CLASSES:
         return _ASCII_CLASSES[name]
     if name in _PROPERTIES:
-        return _ranges(name)
+        return _find_ranges(name)
     if plain in _CATEGORIES:
-        return _ranges(plain)
+        return _find_ranges(plain)
     if name.startswith(("Is", "In", "java", "script=", "sc=", "block=", "blk=")):
         raise NoCounterpartError
     raise RefusedError
 
 
 @lru_cache(maxsize=64)
-def _ranges(name: str) -> str:
+def _find_ranges(name: str) -> str:
     """The ranges of the characters with a property or of a category."""
 
     def of_category(each: str) -> bool:

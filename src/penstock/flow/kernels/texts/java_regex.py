@@ -23,7 +23,7 @@ from penstock.plan.expressions import Call, Literal
 def _read(pattern: str) -> re.Pattern[str] | None:
     """The pattern for Python; None for one that Java refuses. Raises NoCounterpartError."""
     try:
-        return re.compile(Reader(pattern).all(), re.ASCII)
+        return re.compile(Reader(pattern).rewrite(), re.ASCII)
     except (RefusedError, OverflowError, RecursionError):
         return None
     except re.error as error:
@@ -37,10 +37,10 @@ def compile_pattern(pattern: str) -> re.Pattern[str] | None:
     try:
         return _read(pattern)
     except NoCounterpartError:
-        raise ValueFailure(f"the regular expression '{pattern}' has parts that only Java's engine computes") from None
+        raise ValueFailure(f"the regular expression '{pattern}' has parts that only Java's engine supports") from None
 
 
-def _computable(call: Call) -> bool:
+def _is_computable(call: Call) -> bool:
     """False where the second argument is a constant pattern that only Java computes."""
     pattern = call.args[1]
     if not isinstance(pattern, Literal) or not isinstance(pattern.value, str):
@@ -52,13 +52,13 @@ def _computable(call: Call) -> bool:
     return True
 
 
-def _by_pattern(function: Callable[..., object]) -> Callable[[Call, Session], Kernel | None]:
+def _make_pattern_kernel(function: Callable[..., object]) -> Callable[[Call, Session], Kernel | None]:
     """Makes kernels of ``function`` of a text, a pattern and more."""
     maker = row_by_row(function)
-    return lambda call, session: maker(call, session) if _computable(call) else None
+    return lambda call, session: maker(call, session) if _is_computable(call) else None
 
 
-def _matches(found: re.Pattern[str], text: str) -> list[re.Match[str]]:
+def _find_matches(found: re.Pattern[str], text: str) -> list[re.Match[str]]:
     """All matches in Java's way: after an empty one, the next begins a character later."""
     matches = list(found.finditer(text))
     if all(each.end() > each.start() for each in matches):
@@ -82,7 +82,7 @@ def extract_group(text: str, pattern: str, group: int = 0) -> str | None:
     return match[group] if match and 0 <= group <= match.re.groups else None
 
 
-def _subject(found: re.Pattern[str], text: str) -> str:
+def _make_subject(found: re.Pattern[str], text: str) -> str:
     """The text to search. Java finds an empty match between the two units of a character too."""
     return to_units(text) if found.match("") else text
 
@@ -91,13 +91,13 @@ def _extract_all(text: str, pattern: str, group: int = 1) -> list[str | None] | 
     found = compile_pattern(pattern)
     if found is None or not 0 <= group <= found.groups:
         return None
-    matches = _matches(found, _subject(found, text))
+    matches = _find_matches(found, _make_subject(found, text))
     return [None if match[group] is None else from_units(match[group]) for match in matches]
 
 
 def _count(text: str, pattern: str) -> int | None:
     found = compile_pattern(pattern)
-    return None if found is None else len(_matches(found, _subject(found, text)))
+    return None if found is None else len(_find_matches(found, _make_subject(found, text)))
 
 
 def _instr(text: str, pattern: str) -> int | None:
@@ -116,21 +116,21 @@ def _replace(text: str, pattern: str, replacement: str) -> str | None:
     found = compile_pattern(pattern)
     if found is None:
         return None
-    subject = _subject(found, text)
+    subject = _make_subject(found, text)
     parts, at = [], 0
-    for match in _matches(found, subject):
+    for match in _find_matches(found, subject):
         parts += [subject[at : match.start()], replacement]
         at = match.end()
     return from_units("".join([*parts, subject[at:]]))
 
 
-REGEXP = _by_pattern(_regexp)
-REGEXP_EXTRACT = _by_pattern(extract_group)
-REGEXP_EXTRACT_ALL = _by_pattern(_extract_all)
-REGEXP_COUNT = _by_pattern(_count)
-REGEXP_INSTR = _by_pattern(_instr)
-REGEXP_SUBSTR = _by_pattern(_substr)
-REGEXP_REPLACE = _by_pattern(_replace)
+REGEXP = _make_pattern_kernel(_regexp)
+REGEXP_EXTRACT = _make_pattern_kernel(extract_group)
+REGEXP_EXTRACT_ALL = _make_pattern_kernel(_extract_all)
+REGEXP_COUNT = _make_pattern_kernel(_count)
+REGEXP_INSTR = _make_pattern_kernel(_instr)
+REGEXP_SUBSTR = _make_pattern_kernel(_substr)
+REGEXP_REPLACE = _make_pattern_kernel(_replace)
 
 
 # --- patterns of SQL -------------------------------------------------------------------------------------------
@@ -138,7 +138,7 @@ REGEXP_REPLACE = _by_pattern(_replace)
 
 def like_regex(pattern: str, escape: str, quote: Callable[[str], str]) -> str:
     """The regular expression of a pattern of LIKE, in which ``quote`` escapes a literal character. Raises ValueFailure
-    for an escape before another character than a mark."""
+    for an escape that precedes neither a wildcard nor itself."""
     parts, at = [], 0
     while at < len(pattern):
         each = pattern[at]
@@ -154,7 +154,7 @@ def like_regex(pattern: str, escape: str, quote: Callable[[str], str]) -> str:
 
 
 @lru_cache(maxsize=256)
-def _like_pattern(pattern: str, escape: str = "") -> re.Pattern[str]:
+def _make_like_pattern(pattern: str, escape: str = "") -> re.Pattern[str]:
     return re.compile(like_regex(pattern, escape, re.escape), re.DOTALL)
 
 
@@ -171,8 +171,8 @@ _SIMILAR_CLASSES = {
 
 @lru_cache(maxsize=256)
 def similar_pattern(pattern: str, escape: str = "") -> re.Pattern[str]:
-    """The pattern of SIMILAR TO: a regular expression with the marks of LIKE. Raises ValueFailure for a pattern that
-    is none."""
+    """The pattern of SIMILAR TO: a regular expression with the wildcards of LIKE. Raises ValueFailure for an invalid
+    pattern."""
     parts, at = [], 0
     while at < len(pattern):
         each = pattern[at]
@@ -200,7 +200,7 @@ def similar_pattern(pattern: str, escape: str = "") -> re.Pattern[str]:
         raise ValueFailure(f"'{pattern}' is not a regular expression: {error}") from None
 
 
-def _matching(made: Callable[[str, str], re.Pattern[str]]) -> Callable[..., bool]:
+def _make_matcher(made: Callable[[str, str], re.Pattern[str]]) -> Callable[..., bool]:
     def matches(text: str, pattern: str, escape: str | None = None) -> bool:
         if escape is not None and not is_one_unit(escape):
             raise ValueFailure(f"ESCAPE takes one character, not '{escape}'")
@@ -209,4 +209,4 @@ def _matching(made: Callable[[str, str], re.Pattern[str]]) -> Callable[..., bool
     return matches
 
 
-LIKE, SIMILAR = row_by_row(_matching(_like_pattern)), row_by_row(_matching(similar_pattern))
+LIKE, SIMILAR = row_by_row(_make_matcher(_make_like_pattern)), row_by_row(_make_matcher(similar_pattern))

@@ -49,27 +49,27 @@ class _Translation:
         self._chosen = chosen
         self.groups = 0
 
-    def all(self) -> str:
+    def translate(self) -> str:
         """The pattern for RE2."""
-        found = self._alternatives()
+        found = self._translate_alternatives()
         if self._at < len(self._pattern):
             raise _UnknownError
         return f"(?P<g>{found})" if self._chosen == 0 else found
 
-    def _alternatives(self) -> str:
-        parts = [self._sequence()]
+    def _translate_alternatives(self) -> str:
+        parts = [self._translate_sequence()]
         while self._take("|"):
-            parts.append(self._sequence())
+            parts.append(self._translate_sequence())
         return "|".join(parts)
 
-    def _sequence(self) -> str:
+    def _translate_sequence(self) -> str:
         parts = []
         while self._at < len(self._pattern) and self._pattern[self._at] not in "|)":
-            parts.append(self._quantified())
+            parts.append(self._translate_quantified())
         return "".join(parts)
 
-    def _quantified(self) -> str:
-        atom = self._atom()
+    def _translate_quantified(self) -> str:
+        atom = self._translate_atom()
         if atom == "^":
             return r"\A"
         count = _COUNT.match(self._pattern, self._at)
@@ -84,43 +84,43 @@ class _Translation:
             raise _UnknownError
         return f"{atom}{quantifier}?" if self._take("?") else f"{atom}{quantifier}"
 
-    def _atom(self) -> str:
+    def _translate_atom(self) -> str:
         each = self._pattern[self._at]
         self._at += 1
         match each:
             case "(":
-                return self._group()
+                return self._translate_group()
             case "[":
-                return self._class()
+                return self._translate_class()
             case "\\":
-                return self._escape(inside=False)
+                return self._translate_escape(inside=False)
             case ".":
                 return f"[^{_LINES}]"
             case "^":
                 return "^"
             case "$" | "*" | "+" | "?" | "{" | "}" | "]":
                 raise _UnknownError
-        return _literal(each)
+        return _write_literal(each)
 
-    def _group(self) -> str:
+    def _translate_group(self) -> str:
         captures = not self._take("?:")
         if captures and self._pattern[self._at : self._at + 1] == "?":
             raise _UnknownError
         self.groups += captures
         named = captures and self.groups == self._chosen
-        found = self._alternatives()
+        found = self._translate_alternatives()
         if not self._take(")"):
             raise _UnknownError
         return f"(?P<g>{found})" if named else f"(?:{found})"
 
-    def _class(self) -> str:
+    def _translate_class(self) -> str:
         parts = ["[^" if self._take("^") else "["]
         while not self._take("]"):
-            first, single = self._member()
+            first, single = self._translate_member()
             parts.append(first)
             if self._pattern.startswith("-", self._at) and self._pattern[self._at + 1 : self._at + 2] != "]":
                 self._at += 1
-                last, also = self._member()
+                last, also = self._translate_member()
                 if not (single and also):
                     raise _UnknownError
                 parts += ["-", last]
@@ -128,18 +128,18 @@ class _Translation:
             raise _UnknownError
         return "".join(parts) + "]"
 
-    def _member(self) -> tuple[str, bool]:
+    def _translate_member(self) -> tuple[str, bool]:
         """A part of a class, and whether it is a single character."""
         each = self._pattern[self._at : self._at + 1]
         if not each or each in "[]^" or self._pattern.startswith("&&", self._at):
             raise _UnknownError
         self._at += 1
         if each != "\\":
-            return _literal(each), True
+            return _write_literal(each), True
         named = self._pattern[self._at : self._at + 1] in tuple("dDwWsS")
-        return self._escape(inside=True), not named
+        return self._translate_escape(inside=True), not named
 
-    def _escape(self, *, inside: bool) -> str:
+    def _translate_escape(self, *, inside: bool) -> str:
         each = self._pattern[self._at : self._at + 1]
         self._at += 1
         if each in ("b", "B") and not inside:
@@ -149,7 +149,7 @@ class _Translation:
             return found[inside]
         if not each or each.isalnum() or not each.isascii():
             raise _UnknownError
-        return _literal(each)
+        return _write_literal(each)
 
     def _take(self, text: str) -> bool:
         if not self._pattern.startswith(text, self._at):
@@ -158,31 +158,31 @@ class _Translation:
         return True
 
 
-def _literal(character: str) -> str:
+def _write_literal(character: str) -> str:
     """A character as itself."""
     return character if character.isalnum() else rf"\x{{{ord(character):x}}}"
 
 
 def translate_pattern(pattern: str, group: int = 0) -> str | None:
     """The pattern for RE2 with one group ``g``, which is all of it or the group of that number. None if it has no
-    counterpart, or not so many groups."""
+    counterpart, or fewer groups."""
     made = _Translation(pattern, group)
     try:
-        found = made.all()
+        found = made.translate()
         pc.match_substring_regex(pa.array([""]), found)
     except (_UnknownError, pa.ArrowInvalid):
         return None
     return found if group <= made.groups else None
 
 
-def _constant(call: Call, index: int) -> str | int | None:
+def _read_constant(call: Call, index: int) -> str | int | None:
     given = call.args[index] if len(call.args) > index else None
     return given.value if isinstance(given, Literal) and isinstance(given.value, str | int) else None
 
 
 def matching(call: Call, session: Session) -> Kernel | None:
     """``REGEXP`` with a constant pattern."""
-    pattern = _constant(call, 1)
+    pattern = _read_constant(call, 1)
     regex = translate_pattern(pattern) if isinstance(pattern, str) and pattern else None
     if regex is None:
         return None
@@ -191,16 +191,16 @@ def matching(call: Call, session: Session) -> Kernel | None:
 
 def extraction(call: Call, session: Session) -> Kernel | None:
     """``REGEXP_EXTRACT`` with a constant pattern and group: null without a match, or if the group has no part in it."""
-    pattern, group = _constant(call, 1), 0 if len(call.args) == 2 else _constant(call, 2)
+    pattern, group = _read_constant(call, 1), 0 if len(call.args) == 2 else _read_constant(call, 2)
     if not isinstance(pattern, str) or not isinstance(group, int) or group < 0:
         return None
     regex = translate_pattern(pattern, group)
     if regex is None:
         return None
-    return Strict(pa.string(), partial(_extracted, regex, pattern, group))
+    return Strict(pa.string(), partial(_extract, regex, pattern, group))
 
 
-def _extracted(regex: str, pattern: str, group: int, values: pa.Array, *_: pa.Scalar) -> pa.Array:
+def _extract(regex: str, pattern: str, group: int, values: pa.Array, *_: pa.Scalar) -> pa.Array:
     """By RE2, which does not distinguish an empty group from one that has no part in the match."""
     found = pc.extract_regex(values, regex)
     texts = pc.if_else(pc.is_valid(found), pc.fill_null(pc.struct_field(found, "g"), ""), None)
@@ -214,7 +214,7 @@ def _extracted(regex: str, pattern: str, group: int, values: pa.Array, *_: pa.Sc
 
 def replacement(call: Call, session: Session) -> Kernel | None:
     """``REGEXP_REPLACE`` by a constant text, of a constant pattern that does not match the empty text."""
-    pattern, text = _constant(call, 1), _constant(call, 2)
+    pattern, text = _read_constant(call, 1), _read_constant(call, 2)
     if not isinstance(pattern, str) or not isinstance(text, str):
         return None
     regex = translate_pattern(pattern)

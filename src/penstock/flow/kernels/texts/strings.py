@@ -29,7 +29,7 @@ def _strict(compute: Callable[..., pa.Array], arrow: pa.DataType = _TEXT) -> Cal
     return lambda call, session: Strict(arrow, compute)
 
 
-def _constants(call: Call, first: int) -> list[Any] | None:
+def _read_constants(call: Call, first: int) -> list[Any] | None:
     """The values of the arguments from ``first`` on, if they are constants."""
     rest = call.args[first:]
     if not all(isinstance(each, Literal) for each in rest):
@@ -44,7 +44,7 @@ def _with_constants(
     null."""
 
     def maker(call: Call, session: Session) -> Kernel | None:
-        constants = _constants(call, 1)
+        constants = _read_constants(call, 1)
         if constants is None:
             return None
         if None in constants:
@@ -58,7 +58,9 @@ def _with_constants(
 # --- letters -------------------------------------------------------------------------------------------------
 
 
-def _cased(ascii_only: Callable[[pa.Array], pa.Array], convert: Callable[[str], str], values: pa.Array) -> pa.Array:
+def _change_case(
+    ascii_only: Callable[[pa.Array], pa.Array], convert: Callable[[str], str], values: pa.Array
+) -> pa.Array:
     """Arrow converts ASCII. Other letters may become several, as in Spark, or depend on their place in a word."""
     plain = pc.string_is_ascii(values)
     found = ascii_only(values)
@@ -68,7 +70,7 @@ def _cased(ascii_only: Callable[[pa.Array], pa.Array], convert: Callable[[str], 
     return pc.coalesce(pa.array(others, _TEXT), found)
 
 
-def _replaced(search: str, replacement: str) -> Callable[[pa.Array], pa.Array] | None:
+def _make_replacement(search: str, replacement: str) -> Callable[[pa.Array], pa.Array] | None:
     if not search:
         return None
     return lambda values: pc.replace_substring(values, search, replacement)
@@ -98,7 +100,7 @@ def joining(call: Call, session: Session) -> Kernel:
 # --- parts ---------------------------------------------------------------------------------------------------
 
 
-def _substring(start: int, length: int = 2**31 - 1) -> Callable[[pa.Array], pa.Array]:
+def _make_substring(start: int, length: int = 2**31 - 1) -> Callable[[pa.Array], pa.Array]:
     """From the character at ``start``, counted from 1, or from the end if it is negative: empty if that is before the
     first one. Null for a negative length."""
     if length < 0:
@@ -116,17 +118,17 @@ def _substring(start: int, length: int = 2**31 - 1) -> Callable[[pa.Array], pa.A
     return from_end
 
 
-def _left(length: int) -> Callable[[pa.Array], pa.Array]:
-    return _substring(1, max(length, 0))
+def _make_left(length: int) -> Callable[[pa.Array], pa.Array]:
+    return _make_substring(1, max(length, 0))
 
 
-def _right(length: int) -> Callable[[pa.Array], pa.Array]:
+def _make_right(length: int) -> Callable[[pa.Array], pa.Array]:
     if length <= 0:
-        return _substring(1, 0)
+        return _make_substring(1, 0)
     return lambda values: pc.utf8_slice_codeunits(values, -length)
 
 
-def _trimmed(
+def _make_trim(
     trim: Callable[..., pa.Array],
 ) -> Callable[..., Callable[[pa.Array], pa.Array]]:
     def make(characters: str = " ") -> Callable[[pa.Array], pa.Array]:
@@ -135,11 +137,11 @@ def _trimmed(
     return make
 
 
-def _padded(pad: Callable[..., pa.Array], slow: Callable[[Call, Session], Kernel]) -> _Maker:
+def _make_padding(pad: Callable[..., pa.Array], slow: Callable[[Call, Session], Kernel]) -> _Maker:
     """To a constant length with a constant character: Java counts those beyond the first plane twice."""
 
     def maker(call: Call, session: Session) -> Kernel | None:
-        length, padding = _constants(call, 1) or (None, None)
+        length, padding = _read_constants(call, 1) or (None, None)
         if not isinstance(length, int) or not isinstance(padding, str) or length <= 0 or len(padding) != 1:
             return None
         if has_pairs(pa.array([padding])):
@@ -157,11 +159,11 @@ def _padded(pad: Callable[..., pa.Array], slow: Callable[[Call, Session], Kernel
     return maker
 
 
-def _repeated(count: int) -> Callable[[pa.Array], pa.Array] | None:
+def _make_repetition(count: int) -> Callable[[pa.Array], pa.Array] | None:
     return lambda values: pc.binary_repeat(values, max(count, 0))
 
 
-def _piece(separator: str | int, index: int) -> Callable[[pa.Array], pa.Array] | None:
+def _make_piece(separator: str | int, index: int) -> Callable[[pa.Array], pa.Array] | None:
     if not isinstance(separator, str) or not separator or "\\E" in separator:
         return None
 
@@ -193,10 +195,10 @@ def place(call: Call, session: Session) -> Kernel | None:
     sought, *start = call.args
     if not isinstance(sought, Literal) or sought.value is None or len(start) != 1:
         return None
-    return Strict(pa.int32(), partial(_placed, str(sought.value)))
+    return Strict(pa.int32(), partial(_find_places, str(sought.value)))
 
 
-def _placed(sought: str, _: Values, values: pa.Array) -> pa.Array:
+def _find_places(sought: str, _: Values, values: pa.Array) -> pa.Array:
     found = pc.find_substring(values, sought)
     if not pc.all(pc.string_is_ascii(values), min_count=0).as_py():
         texts = values.to_pylist()
@@ -206,16 +208,16 @@ def _placed(sought: str, _: Values, values: pa.Array) -> pa.Array:
 
 def like(call: Call, session: Session) -> Kernel | None:
     """``LIKE`` a constant pattern."""
-    constants = _constants(call, 1)
+    constants = _read_constants(call, 1)
     if constants is None:
         return None
     if None in constants:
         return Strict(pa.bool_(), lambda values, *_: pa.nulls(len(values), pa.bool_()))
-    matched = _matching(*constants)
+    matched = _make_matching(*constants)
     return None if matched is None else Strict(pa.bool_(), lambda values, *_: matched(values))
 
 
-def _matching(pattern: str, escape: str = "") -> Callable[[pa.Array], pa.Array] | None:
+def _make_matching(pattern: str, escape: str = "") -> Callable[[pa.Array], pa.Array] | None:
     plain = _MARKS.fullmatch(pattern)
     if plain is not None and not (escape and escape in pattern):
         before, text, after = plain.groups()
@@ -227,26 +229,26 @@ def _matching(pattern: str, escape: str = "") -> Callable[[pa.Array], pa.Array] 
             return lambda values: pc.starts_with(values, text)
         return lambda values: pc.equal(values, text)
     try:
-        regex = rf"\A(?s:{like_regex(pattern, escape, _quoted)})\z"
+        regex = rf"\A(?s:{like_regex(pattern, escape, _quote_character)})\z"
     except ValueFailure:  # the row-by-row kernel raises it, for the first row
         return None
     return lambda values: pc.match_substring_regex(values, regex)
 
 
-def _quoted(character: str) -> str:
+def _quote_character(character: str) -> str:
     """A character as itself in a regular expression of RE2."""
     return character if character.isalnum() or not character.isascii() else rf"\x{{{ord(character):x}}}"
 
 
-UPPER = _strict(partial(_cased, pc.ascii_upper, str.upper))
-LOWER = _strict(partial(_cased, pc.ascii_lower, str.lower))
+UPPER = _strict(partial(_change_case, pc.ascii_upper, str.upper))
+LOWER = _strict(partial(_change_case, pc.ascii_lower, str.lower))
 REVERSE = _strict(pc.utf8_reverse)
-REPLACE = _with_constants(_replaced)
-SUBSTRING = _with_constants(_substring)
-LEFT, RIGHT = _with_constants(_left), _with_constants(_right)
-BTRIM = _with_constants(_trimmed(pc.utf8_trim))
-LTRIM = _with_constants(_trimmed(pc.utf8_ltrim))
-RTRIM = _with_constants(_trimmed(pc.utf8_rtrim))
-LPAD, RPAD = _padded(pc.utf8_lpad, rowwise.LPAD), _padded(pc.utf8_rpad, rowwise.RPAD)
-REPEAT = _with_constants(_repeated)
-SPLIT_INDEX = _with_constants(_piece)
+REPLACE = _with_constants(_make_replacement)
+SUBSTRING = _with_constants(_make_substring)
+LEFT, RIGHT = _with_constants(_make_left), _with_constants(_make_right)
+BTRIM = _with_constants(_make_trim(pc.utf8_trim))
+LTRIM = _with_constants(_make_trim(pc.utf8_ltrim))
+RTRIM = _with_constants(_make_trim(pc.utf8_rtrim))
+LPAD, RPAD = _make_padding(pc.utf8_lpad, rowwise.LPAD), _make_padding(pc.utf8_rpad, rowwise.RPAD)
+REPEAT = _with_constants(_make_repetition)
+SPLIT_INDEX = _with_constants(_make_piece)

@@ -122,7 +122,7 @@ def _java_split(pattern: re.Pattern[str], text: str, limit: int = 0) -> list[str
 def _instr(text: str, sought: str, start: int = 1, nth: int = 1) -> int:
     """The place of the ``nth`` occurrence from ``start`` on, backwards if that is negative."""
     if nth <= 0:
-        raise ValueFailure("INSTR takes a positive number of the occurrence")
+        raise ValueFailure("INSTR takes a positive number for the occurrence")
     if start == 0:
         return 0
     backwards = start < 0

@@ -19,7 +19,7 @@ from penstock.plan.expressions import (
     is_not_null,
     walk,
 )
-from penstock.sql.bind.expressions.arithmetic import arithmetic
+from penstock.sql.bind.expressions.arithmetic import bind_arithmetic
 from penstock.sql.parse.source import SourceText
 from penstock.sql.parse.syntax import UnboundAggregate, UnboundCall
 from penstock.types import (
@@ -61,7 +61,7 @@ _LEAST_SCALE = 6
 
 
 class Grouping(enum.Enum):
-    """What aggregates aggregate: nothing, where they are not allowed; all rows; or the rows of each key."""
+    """The rows that aggregates are over: none, where aggregates are not allowed; all rows; or the rows of each key."""
 
     NONE = "none"
     WHOLE = "whole"
@@ -82,8 +82,8 @@ class Aggregate(AggregateExpression):
 
 @dataclass(frozen=True)
 class GroupingBits(Expression):
-    """GROUPING and GROUPING_ID: a bit for each of the ``args``, the first the highest, which is set where the row was
-    not grouped by it. Exists while a query is bound."""
+    """GROUPING and GROUPING_ID: a bit for each of the ``args``, the first one highest; the bit is set where the row
+    was not grouped by the argument. Exists while a query is bound."""
 
     args: tuple[Expression, ...]
 
@@ -101,10 +101,10 @@ class GroupingBits(Expression):
 
 @dataclass(frozen=True)
 class GroupId(Expression):
-    """GROUP_ID: how many equal sets of keys precede that of the row. Exists while a query is bound."""
+    """GROUP_ID: how many equal sets of keys precede the row's set. Exists while a query is bound."""
 
 
-def aggregates_in(expression: Expression) -> bool:
+def has_aggregate(expression: Expression) -> bool:
     """Whether an expression contains an aggregate or GROUP_ID."""
     return any(isinstance(each, Aggregate | GroupId) for each in walk(expression))
 
@@ -124,15 +124,15 @@ def aggregate(
             given.at, f"aggregate {name} is not supported", f"there are {', '.join(FUNCTIONS)}"
         )
     if name in JSON_AGGREGATES:
-        return _json(given, args, condition, source)
+        return _bind_json_aggregate(given, args, condition, source)
     if name == "PERCENTILE":
-        return _percentile(given, args, condition, source)
-    separator, args = _separator(given, args, source)
+        return _bind_percentile(given, args, condition, source)
+    separator, args = _bind_separator(given, args, source)
     if (len(args) > 1 and name != "COUNT") or (not args and name != "COUNT"):
         shown = len(args) or "'*'"
         raise source.error(given.at, f"{name} takes one argument, not {shown}", "aggregate one value")
     nulls = _counts_nulls(given, source)
-    argument = _of_several(args, distinct=given.distinct) if len(args) > 1 else args[0] if args else None
+    argument = _combine_arguments(args, distinct=given.distinct) if len(args) > 1 else args[0] if args else None
     distinct = given.distinct and name not in ("MIN", "MAX")  # which it does not change
     place = source.at(given.at)
     if argument is None or name == "COUNT":
@@ -142,18 +142,18 @@ def aggregate(
             "COUNT", distinct, argument=argument, filter=condition, type=BIGINT.with_nullability(False), place=place
         )
     if not _takes(name, argument.type):
-        expected = _accepted_types(name)
+        expected = _list_accepted_types(name)
         raise source.error(given.args[0].at, f"{name} takes {expected}, not {argument.type.text()}", "CAST it")
     if name in _VARIANCES:
-        return _variance(given, argument, condition, source)
+        return _bind_variance(given, argument, condition, source)
     nullable = argument.type.nullable or grouping is not Grouping.KEYS or condition is not None
     if name in ("ARRAY_AGG", "COLLECT"):  # which need values, not values that are not null
         nullable = name == "ARRAY_AGG" and (grouping is not Grouping.KEYS or condition is not None or not nulls)
-    result = _result(name, argument.type).with_nullability(nullable or name == "SINGLE_VALUE")
+    result = _find_result_type(name, argument.type).with_nullability(nullable or name == "SINGLE_VALUE")
     return Aggregate(name, distinct, nulls, separator, argument=argument, filter=condition, type=result, place=place)
 
 
-def _separator(
+def _bind_separator(
     given: UnboundAggregate, args: Sequence[Expression], source: SourceText
 ) -> tuple[str, Sequence[Expression]]:
     """The separator of LISTAGG, and the other arguments."""
@@ -164,7 +164,7 @@ def _separator(
     found = args[1]
     if len(args) > 2 or not isinstance(found, Literal) or not isinstance(found.value, str):
         hint = "write the separator in quotes, as in LISTAGG(name, '; ')"
-        raise source.error(given.args[1].at, "LISTAGG takes a value and a separator that is a text", hint)
+        raise source.error(given.args[1].at, "LISTAGG takes a value and a separator that is a string", hint)
     return found.value, args[:1]
 
 
@@ -181,7 +181,7 @@ def _counts_nulls(given: UnboundAggregate, source: SourceText) -> bool:
     return given.name in _WITH_NULLS and given.nulls != "IGNORE"
 
 
-def _of_several(args: Sequence[Expression], *, distinct: bool) -> Expression:
+def _combine_arguments(args: Sequence[Expression], *, distinct: bool) -> Expression:
     """A value for COUNT of several arguments: NULL where one of them is, and with ``distinct`` distinct where they
     are."""
     condition = conjunction([is_not_null(each) for each in args])
@@ -192,7 +192,7 @@ def _of_several(args: Sequence[Expression], *, distinct: bool) -> Expression:
     return Call("CASE", (condition, row), type=RowType(fields))
 
 
-def _json(
+def _bind_json_aggregate(
     given: UnboundAggregate, args: Sequence[Expression], condition: Expression | None, source: SourceText
 ) -> Expression:
     """JSON_ARRAYAGG, as the values' texts in the order of their arrival, or JSON_OBJECTAGG, as entries with distinct
@@ -204,11 +204,11 @@ def _json(
     null = value.type.nullable
     text: Expression = Call("JSON_STRING", (value,), type=STRING.with_nullability(null), place=place)
     if null and not absent:
-        text = Call("COALESCE", (text, _text("null")), type=_text("").type, place=place)
+        text = Call("COALESCE", (text, _make_text("null")), type=_make_text("").type, place=place)
     if not keys:
         listed = Aggregate("LISTAGG", False, argument=text, filter=condition, separator=",", type=STRING, place=place)
-        every = Call("COALESCE", (listed, _text("")), type=_text("").type, place=place)
-        return Call("CONCAT", (_text("["), every, _text("]")), type=_text("").type, place=place)
+        every = Call("COALESCE", (listed, _make_text("")), type=_make_text("").type, place=place)
+        return Call("CONCAT", (_make_text("["), every, _make_text("]")), type=_make_text("").type, place=place)
     (key,) = keys
     if root(key.type) != "STRING":
         raise source.error(given.args[1].at, f"a key of {given.name} is STRING, not {key.type.text()}", "CAST it")
@@ -219,28 +219,28 @@ def _json(
     entries = Aggregate(
         "ARRAY_AGG", False, not absent, argument=entry, filter=condition, type=ArrayType(entry.type), place=place
     )
-    return Call(given.name, (entries,), type=_text("").type, place=place)
+    return Call(given.name, (entries,), type=_make_text("").type, place=place)
 
 
-def _percentile(
+def _bind_percentile(
     given: UnboundAggregate, args: Sequence[Expression], condition: Expression | None, source: SourceText
 ) -> Expression:
-    """PERCENTILE, from the values of a group, or the values with how often each of them counts."""
+    """PERCENTILE, from the values of a group, or from the values and their frequencies."""
     if len(args) not in (2, 3):
-        reason = f"PERCENTILE takes a value, a percentage and perhaps a frequency, not {len(args)} arguments"
+        reason = f"PERCENTILE takes a value, a percentage and optionally a frequency, not {len(args)} arguments"
         raise source.error(given.at, reason, "PERCENTILE(amount, 0.95)")
     value, place = args[0], source.at(given.at)
     if not is_numeric(value.type):
         raise source.error(given.args[0].at, f"PERCENTILE takes a number, not {value.type.text()}", "CAST it")
-    percentages = _percentages(args[1])
+    percentages = _read_percentages(args[1])
     if percentages is None or not all(0 <= each <= 1 for each in percentages):
-        reason = "the percentage of PERCENTILE is a number from 0 to 1, or an ARRAY of such numbers"
+        reason = "the percentage of PERCENTILE must be a number from 0 to 1, or an ARRAY of such numbers"
         raise source.error(given.args[1].at, reason, "PERCENTILE(amount, 0.95), PERCENTILE(amount, ARRAY[0.5, 0.95])")
     entry: Expression = coerce(value, DOUBLE)
     if len(args) == 3:
         frequency = args[2]
         if not is_integer(frequency.type):
-            reason = f"the frequency of PERCENTILE is a whole number, not {frequency.type.text()}"
+            reason = f"the frequency of PERCENTILE must be a whole number, not {frequency.type.text()}"
             raise source.error(given.args[2].at, reason, "CAST it to BIGINT")
         row = RowType((Field("value", entry.type), Field("frequency", BIGINT)), nullable=False)
         known = conjunction([is_not_null(value), is_not_null(frequency)])
@@ -254,7 +254,7 @@ def _percentile(
     return Call("PERCENTILE", (entries, *literals), type=ArrayType(DOUBLE) if several else DOUBLE, place=place)
 
 
-def _percentages(given: Expression) -> list[float] | None:
+def _read_percentages(given: Expression) -> list[float] | None:
     """The numbers of a constant, or of an array of constants; None for another expression."""
     parts = given.args if isinstance(given, Call) and given.function == "ARRAY" else (given,)
     found = []
@@ -268,25 +268,25 @@ def _percentages(given: Expression) -> list[float] | None:
     return found
 
 
-def _text(value: str) -> Literal:
+def _make_text(value: str) -> Literal:
     return Literal(value, type=STRING.with_nullability(False))
 
 
-def _variance(
+def _bind_variance(
     given: UnboundAggregate, argument: Expression, condition: Expression | None, source: SourceText
 ) -> Expression:
-    """As in Flink, the variance is computed from the sum of values, that of their squares and their number, in the type
-    of an average; that of decimals as DOUBLE, since quotients of so many digits have no kernel."""
+    """As in Flink, the variance is computed from the sum of the values, the sum of their squares and their number, in
+    the type of an average; for decimals as DOUBLE, since quotients of so many digits have no kernel."""
     sample, root_of = _VARIANCES[given.name]
     place = source.at(given.at)
-    result = _result("AVG", argument.type).with_nullability(True)
+    result = _find_result_type("AVG", argument.type).with_nullability(True)
     value = coerce(argument, DOUBLE if isinstance(result, DecimalType) else result)
 
     def combine(sign: str, left: Expression, right: Expression) -> Expression:
-        return arithmetic(UnboundCall(given.at, sign, (given.args[0], given.args[0])), (left, right), source)
+        return bind_arithmetic(UnboundCall(given.at, sign, (given.args[0], given.args[0])), (left, right), source)
 
     def make_sum(each: Expression) -> Expression:
-        kind = _result("SUM", each.type).with_nullability(True)
+        kind = _find_result_type("SUM", each.type).with_nullability(True)
         return Aggregate("SUM", given.distinct, argument=each, filter=condition, type=kind, place=place)
 
     total = make_sum(value)
@@ -315,15 +315,15 @@ def _takes(function: str, given: DataType) -> bool:
     return is_numeric(given) or (function in ("MIN", "MAX") and (is_point(given) or root(given) in _ORDERED))
 
 
-def _accepted_types(function: str) -> str:
+def _list_accepted_types(function: str) -> str:
     """The types that a function takes."""
     if function in ("MIN", "MAX"):
         return "a number, STRING, BOOLEAN, date or time"
     return {"LISTAGG": "STRING", **dict.fromkeys(_OF_ANY, "a value of a known type")}.get(function, "a number")
 
 
-def _result(function: str, given: DataType) -> DataType:
-    """The type of the value: that of the argument, except for collections, and for decimals, which get the greatest
+def _find_result_type(function: str, given: DataType) -> DataType:
+    """The type of the value: the argument's type, except for collections, and for decimals, which get the greatest
     precision."""
     if function == "ARRAY_AGG":
         return ArrayType(given)

@@ -19,11 +19,11 @@ from penstock.types import (
     StringType,
     TimestampType,
 )
-from penstock.types.casts import as_decimal, common_type, is_integer, is_numeric, is_point
+from penstock.types.casts import as_decimal, find_common_type, is_integer, is_numeric, is_point
 from penstock.types.logical import root
 
 
-def sign(call: UnboundCall, operand: Expression, source: SourceText) -> Expression:
+def bind_sign(call: UnboundCall, operand: Expression, source: SourceText) -> Expression:
     """``-x`` and ``+x``. Raises SqlError if the operand is not a number or an interval."""
     if isinstance(operand, Literal) and isinstance(operand.type, IntervalType) and call.name == "-x":
         return replace(operand, value=-operand.value)  # type: ignore[operator]
@@ -32,7 +32,7 @@ def sign(call: UnboundCall, operand: Expression, source: SourceText) -> Expressi
     return operand if call.name == "+x" else Call("NEGATE", (operand,), type=operand.type, place=source.at(call.at))
 
 
-def arithmetic(call: UnboundCall, operands: Sequence[Expression], source: SourceText) -> Expression:
+def bind_arithmetic(call: UnboundCall, operands: Sequence[Expression], source: SourceText) -> Expression:
     """``+ - * /`` of numbers, and a moment plus or minus an interval. Raises SqlError for other types."""
     left, right = operands
     if isinstance(left.type, IntervalType) or isinstance(right.type, IntervalType):
@@ -43,7 +43,7 @@ def arithmetic(call: UnboundCall, operands: Sequence[Expression], source: Source
             if isinstance(value.type, TimestampType):
                 hint = "add INTERVAL '1' DAY; TIMESTAMPDIFF(unit, a, b) subtracts timestamps"
             raise source.error(arg.at, f"'{call.name}' takes numbers, not {value.type.text()}", hint)
-    common = common_type((left.type, right.type))
+    common = find_common_type((left.type, right.type))
     if root(left.type) == "FLOAT" and root(right.type) == "DOUBLE":
         common = left.type.with_nullability(left.type.nullable or right.type.nullable)  # as Flink: the first of them
     if common is None or isinstance(common, NullType):
@@ -52,13 +52,13 @@ def arithmetic(call: UnboundCall, operands: Sequence[Expression], source: Source
     if isinstance(common, DecimalType):
         left, right = (coerce(value, as_decimal(value.type)) for value in (left, right))
         nullable = left.type.nullable or right.type.nullable
-        common = _decimal(call.name, as_decimal(left.type), as_decimal(right.type)).with_nullability(nullable)
+        common = _find_decimal_type(call.name, as_decimal(left.type), as_decimal(right.type)).with_nullability(nullable)
     elif not (is_integer(left.type) and is_integer(right.type)):  # integers of different sizes widen by themselves
         left, right = coerce(left, common), coerce(right, common)
     return Call(call.name, (left, right), type=common, place=source.at(call.at))
 
 
-def _decimal(operator: str, a: DecimalType, b: DecimalType) -> DataType:
+def _find_decimal_type(operator: str, a: DecimalType, b: DecimalType) -> DataType:
     """The precision that Flink and Spark agree on, once integers are decimals."""
     match operator:
         case "*":
@@ -78,7 +78,7 @@ def _decimal(operator: str, a: DecimalType, b: DecimalType) -> DataType:
 def _shift_moment(call: UnboundCall, left: Expression, right: Expression, source: SourceText) -> Expression:
     """A moment plus or minus an interval, a multiple of an interval, or the sum of two."""
     if call.name in "+-" and left.type.with_nullability(False) == right.type.with_nullability(False):
-        return _total(call, left, right, source)
+        return _add_intervals(call, left, right, source)
     types = f"{left.type.text()} and {right.type.text()}"
     if call.name in "+*" and isinstance(left.type, IntervalType):
         left, right = right, left
@@ -94,7 +94,7 @@ def _shift_moment(call: UnboundCall, left: Expression, right: Expression, source
     return Call(call.name, (left, right), type=left.type.with_nullability(nullable), place=source.at(call.at))
 
 
-def _total(call: UnboundCall, left: Expression, right: Expression, source: SourceText) -> Expression:
+def _add_intervals(call: UnboundCall, left: Expression, right: Expression, source: SourceText) -> Expression:
     """The sum or the difference of two intervals of one kind."""
     place = source.at(call.at)
     match left, right:

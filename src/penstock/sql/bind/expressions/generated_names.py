@@ -11,7 +11,7 @@ from penstock.plan.flink_sql import flink_sql
 _LONGEST = 60
 
 
-def free_name(wanted: str, taken: Container[str]) -> str:
+def find_free_name(wanted: str, taken: Container[str]) -> str:
     """``wanted``, with a number after it if it is ``taken``: ``a0``, as Flink does."""
     name, count = wanted, 0
     while name in taken:
@@ -20,8 +20,8 @@ def free_name(wanted: str, taken: Container[str]) -> str:
 
 
 def generate_name(expression: Expression) -> str:
-    """A name for a column with the value of ``expression``: that of the column if it is one, else its text behind a
-    dollar. State is found again by it, so it says what is computed, and not where it is written."""
+    """A name for a column with the value of ``expression``: the column's name if it is a column, else a dollar sign and
+    its text. State is found by this name, so it says what is computed, and not where it is written."""
     if isinstance(expression, ColumnRef):
         return expression.name
     return shorten("$" + flink_sql(expression).replace("`", ""))

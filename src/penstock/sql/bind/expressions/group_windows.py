@@ -9,7 +9,7 @@ from penstock.plan.expressions import Expression, offset_of, walk
 from penstock.plan.windowing import WindowKind
 from penstock.plan.windows import BOUND
 from penstock.sql.bind.expressions.binding import ExpressionBinder
-from penstock.sql.bind.expressions.lengths import length
+from penstock.sql.bind.expressions.lengths import read_length
 from penstock.sql.parse.source import SourceText
 from penstock.sql.parse.syntax import Unbound, UnboundCall
 from penstock.types import TimestampType
@@ -40,11 +40,11 @@ class GroupWindow(Expression):
 
     @property
     def window(self) -> tuple[WindowKind, Expression, int, int]:
-        """The window, whatever the part."""
+        """The window, without the part."""
         return self.kind, self.time, self.size, self.step
 
 
-def group_window(call: UnboundCall, scope: ExpressionBinder) -> GroupWindow:
+def bind_group_window(call: UnboundCall, scope: ExpressionBinder) -> GroupWindow:
     """The window of a call of one of the :data:`FUNCTIONS`. Raises SqlError for other arguments."""
     name, _, part = call.name.partition("_")
     expected = _LENGTHS[name]
@@ -52,7 +52,7 @@ def group_window(call: UnboundCall, scope: ExpressionBinder) -> GroupWindow:
         reason = f"{call.name} takes a time attribute and {' and '.join(each.lower() for each in expected)}"
         raise scope.source.error(call.at, reason, "leave the time of day out" if len(call.args) > 1 else "name them")
     time = scope.bind(call.args[0])
-    lengths = [length(arg, each, scope.source) for arg, each in zip(call.args[1:], expected, strict=True)]
+    lengths = [read_length(arg, each, scope.source) for arg, each in zip(call.args[1:], expected, strict=True)]
     zoned = isinstance(time.type, TimestampType) and time.type.local_zone
     type_ = BOUND if part in ("", "START", "END") else TimestampType(3, local_zone=zoned, nullable=False)
     step = lengths[0] if name == "HOP" else 0
@@ -61,7 +61,7 @@ def group_window(call: UnboundCall, scope: ExpressionBinder) -> GroupWindow:
 
 
 def check_windows(values: Sequence[Expression], grouping: Sequence[Unbound] | None, source: SourceText) -> None:
-    """Raises SqlError for properties of windows in a query without one in GROUP BY."""
+    """Raises SqlError for properties of windows in a query without a window in GROUP BY."""
     if any(isinstance(each, UnboundCall) and each.name in _LENGTHS for each in grouping or ()):
         return
     for each in (part for value in values for part in walk(value) if isinstance(part, GroupWindow)):

@@ -48,12 +48,12 @@ _MOMENTS = {
 }
 
 
-def literal(given: UnboundLiteral, source: SourceText) -> Literal:
+def bind_literal(given: UnboundLiteral, source: SourceText) -> Literal:
     """A constant. Raises SqlError for one that its type cannot hold, or whose text does not fit its type."""
     value: object
     match given.form:
         case "NUMBER":
-            value, data_type = _number(given, source)
+            value, data_type = _read_number(given, source)
         case "STRING":
             value, data_type = given.text, STRING
         case "BOOLEAN":
@@ -65,13 +65,13 @@ def literal(given: UnboundLiteral, source: SourceText) -> Literal:
                 raise source.error(given.at, "X'..' holds pairs of hexadecimal digits", "such as X'0AFF'")
             value, data_type = bytes.fromhex(given.text), BinaryType()
         case form if form in _MOMENTS:
-            value, data_type = _moment(given, source)
+            value, data_type = _read_moment(given, source)
         case _:
-            value, data_type = _interval(given, source)
+            value, data_type = _read_interval(given, source)
     return Literal(value, type=data_type.with_nullability(False), place=source.at(given.at))
 
 
-def _number(given: UnboundLiteral, source: SourceText) -> tuple[int | float | Decimal, DataType]:
+def _read_number(given: UnboundLiteral, source: SourceText) -> tuple[int | float | Decimal, DataType]:
     text = given.text
     if "e" in text.lower():
         value = float(text)
@@ -93,7 +93,7 @@ def _number(given: UnboundLiteral, source: SourceText) -> tuple[int | float | De
     return exact, DecimalType(precision, scale)
 
 
-def _moment(given: UnboundLiteral, source: SourceText) -> tuple[date | time | datetime, DataType]:
+def _read_moment(given: UnboundLiteral, source: SourceText) -> tuple[date | time | datetime, DataType]:
     text = given.text.strip()
     whole, _, fraction = text.partition(".")
     pattern, example = _MOMENTS[given.form]
@@ -111,7 +111,7 @@ def _moment(given: UnboundLiteral, source: SourceText) -> tuple[date | time | da
         raise source.error(given.at, f"this is not a {given.form}", f"write it as {given.form} '{example}'") from None
 
 
-def _interval(given: UnboundLiteral, source: SourceText) -> tuple[int | timedelta, DataType]:
+def _read_interval(given: UnboundLiteral, source: SourceText) -> tuple[int | timedelta, DataType]:
     text, unit = " ".join(given.text.split()), given.form.removeprefix("INTERVAL ")
     if unit not in _INTERVALS:
         raise source.error(given.at, f"there is no interval {unit}", f"one of {', '.join(_INTERVALS)}")
@@ -136,7 +136,7 @@ def _interval(given: UnboundLiteral, source: SourceText) -> tuple[int | timedelt
 
 
 def type_text(given: Expression) -> str:
-    """The type of an expression as TYPEOF writes it: that of a string in quotes has its length."""
+    """The type of an expression as TYPEOF writes it: the type of a string literal has its length."""
     if isinstance(given, Literal) and isinstance(given.value, str):
         return f"CHAR({len(given.value)}) NOT NULL"
     return str(given.type)

@@ -18,7 +18,7 @@ from penstock.types import BIGINT, DOUBLE, NullType
 from penstock.types.casts import is_integer, is_numeric, is_point
 from penstock.types.logical import root
 
-#: Functions of all rows of a partition, those behind a row too, which streams do not have.
+#: Functions of all rows of a partition, including the rows after a row, which streams do not have yet.
 _OF_WHOLE = ("LEAD", "NTILE", "PERCENT_RANK", "CUME_DIST")
 _MILLI = timedelta(milliseconds=1)
 _NOT_NULL = {"ROW_NUMBER": BIGINT, "RANK": BIGINT, "DENSE_RANK": BIGINT, "PERCENT_RANK": DOUBLE, "CUME_DIST": DOUBLE}
@@ -26,8 +26,8 @@ _NOT_NULL = {"ROW_NUMBER": BIGINT, "RANK": BIGINT, "DENSE_RANK": BIGINT, "PERCEN
 
 @dataclass(frozen=True)
 class BoundWindow:
-    """A window of OVER: rows with equal values of ``partition``, in this ``order``, of which each may be descending and
-    has its nulls first or last, and the ``frame`` around a row."""
+    """A window of OVER: rows with equal values of ``partition``, in this ``order``, whose expressions may be descending
+    and have nulls first or last, and the ``frame`` around a row."""
 
     partition: tuple[Expression, ...]
     order: tuple[Expression, ...]
@@ -64,12 +64,12 @@ class OverFunction(Expression):
 
 
 def has_over(expression: Expression) -> bool:
-    """Whether an expression contains a function with OVER that is no row number."""
+    """Whether an expression contains a function with OVER that is not a row number."""
     return any(isinstance(each, OverFunction) for each in walk(expression))
 
 
 def number_rows(expression: Expression) -> Expression:
-    """The expression, in which row numbers are functions with OVER like any other."""
+    """The expression with row numbers replaced by ordinary functions with OVER."""
 
     def change(each: Expression) -> Expression:
         if not isinstance(each, RowNumber):
@@ -87,14 +87,14 @@ def number_rows(expression: Expression) -> Expression:
 
 
 def frame_of_function(name: str) -> Frame:
-    """The frame of a function whose window says nothing of it."""
+    """The frame of a function whose window does not declare one."""
     return Frame(rows=name == "ROW_NUMBER")
 
 
 @dataclass(frozen=True)
 class OverBinder:
-    """Binds functions with OVER, other than row numbers: ``bind`` binds the expressions in them. All rows are there at
-    once in a ``batch``."""
+    """Binds functions with OVER, other than row numbers: ``bind`` binds the expressions in them. In a ``batch`` all
+    rows exist at once."""
 
     source: SourceText
     bind: Callable[..., Expression]
@@ -103,7 +103,7 @@ class OverBinder:
     def function(self, given: UnboundOver, window: OverWindow) -> Expression:
         """The function, or the expression of functions. Raises SqlError or UnsupportedError with its place."""
         if given.name in RANKINGS:
-            return self._number(given, window)
+            return self._bind_number(given, window)
         if self.batch and given.distinct and given.name in ("FIRST_VALUE", "LAST_VALUE"):
             reason = f"{given.name}(DISTINCT ..) with OVER is not supported in batch mode, as in Flink"
             raise self.source.unsupported_feature(given.at, reason, "leave DISTINCT out")
@@ -111,7 +111,7 @@ class OverBinder:
         call = UnboundAggregate(given.at, given.name, given.args, given.distinct, None, given.nulls)
         args = [self.bind(each) for each in given.args]
         found = aggregate(call, args, None, Grouping.WHOLE, self.source)
-        return _over(found, bound)
+        return _replace_aggregates(found, bound)
 
     def window(self, given: OverWindow, function: str) -> BoundWindow:
         """The window of a function."""
@@ -123,14 +123,14 @@ class OverBinder:
         ways = tuple(SortColumn("", each.descending, each.nulls_first) for each in given.order)
         frame = frame_of_function(function)
         if given.frame is not None:
-            frame = self._frame(given.frame, order, given.at)
+            frame = self._bind_frame(given.frame, order, given.at)
         elif not given.order:
             frame = Frame(rows=frame.rows, end=frame.end if function in RANKINGS else None)
         return BoundWindow(partition, order, ways, frame)
 
     # --- functions that only OVER has ---------------------------------------------------------------------------
 
-    def _number(self, given: UnboundOver, window: OverWindow) -> Expression:
+    def _bind_number(self, given: UnboundOver, window: OverWindow) -> Expression:
         name, place = given.name, self.source.at(given.at)
         if name in _OF_WHOLE and not self.batch:
             hint = "set 'execution.runtime-mode' to 'BATCH'" + (", or use LAG" if name == "LEAD" else "")
@@ -146,11 +146,11 @@ class OverBinder:
                 raise self.source.error(given.at, f"{name} takes no arguments, not {len(given.args)}", f"{name}()")
             return OverFunction(name, None, bound, type=_NOT_NULL[name].with_nullability(False), place=place)
         if name == "NTILE":
-            number = self._count(given, 0, least=1)
+            number = self._read_count(given, 0, least=1)
             return OverFunction(name, None, bound, number=number, type=BIGINT.with_nullability(False), place=place)
-        return self._neighbour(given, bound)
+        return self._bind_neighbour(given, bound)
 
-    def _neighbour(self, given: UnboundOver, window: BoundWindow) -> Expression:
+    def _bind_neighbour(self, given: UnboundOver, window: BoundWindow) -> Expression:
         """LAG or LEAD."""
         if not 1 <= len(given.args) <= 3:
             reason = f"{given.name} takes a value, a number of rows and a default, not {len(given.args)} arguments"
@@ -158,7 +158,7 @@ class OverBinder:
         value = self.bind(given.args[0])
         if isinstance(value.type, NullType):
             raise self.source.error(given.args[0].at, f"{given.name} takes a value of a known type", "CAST it")
-        number = self._count(given, 1, least=0) if len(given.args) > 1 else 1
+        number = self._read_count(given, 1, least=0) if len(given.args) > 1 else 1
         default = coerce(self.bind(given.args[2]), value.type) if len(given.args) > 2 else None
         nullable = default is None or default.type.nullable or value.type.nullable
         if self.batch:  # it counts rows, also those that are equal in the order
@@ -173,37 +173,35 @@ class OverBinder:
             place=self.source.at(given.at),
         )
 
-    def _count(self, given: UnboundOver, at: int, *, least: int) -> int:
+    def _read_count(self, given: UnboundOver, at: int, *, least: int) -> int:
         """The argument at a place, a constant whole number."""
         if len(given.args) <= at:
             raise self.source.error(given.at, f"{given.name} takes a number", f"{given.name}(4)")
         found = self.bind(given.args[at])
         if not isinstance(found, Literal) or not isinstance(found.value, int) or found.value < least:
-            reason = f"the number of {given.name} is a constant of at least {least}"
+            reason = f"the number of {given.name} must be a constant of at least {least}"
             raise self.source.error(given.args[at].at, reason, "write a number, such as 4")
         return found.value
 
     # --- frames ---------------------------------------------------------------------------------------------------
 
-    def _frame(self, given: UnboundFrame, order: Sequence[Expression], at: int) -> Frame:
+    def _bind_frame(self, given: UnboundFrame, order: Sequence[Expression], at: int) -> Frame:
         if not given.rows and not order:
             raise self.source.error(given.at, "RANGE needs ORDER BY", "write OVER (ORDER BY .. RANGE ..)")
-        start, end = (self._offset(each, given, order) for each in (given.start, given.end))
+        start, end = (self._bind_offset(each, given, order) for each in (given.start, given.end))
         if given.start.offset is None and not given.start.before and not given.start.current:
-            raise self.source.error(
-                given.start.at, "a frame does not begin with UNBOUNDED FOLLOWING", "swap its bounds"
-            )
+            raise self.source.error(given.start.at, "a frame cannot begin with UNBOUNDED FOLLOWING", "swap its bounds")
         if given.end.offset is None and given.end.before and not given.end.current:
-            raise self.source.error(given.end.at, "a frame does not end with UNBOUNDED PRECEDING", "swap its bounds")
+            raise self.source.error(given.end.at, "a frame cannot end with UNBOUNDED PRECEDING", "swap its bounds")
         if given.start.current and given.end.before and not given.end.current:
-            reason = "a frame that begins with CURRENT ROW does not end with PRECEDING"
+            reason = "a frame that begins with CURRENT ROW cannot end with PRECEDING"
             raise self.source.error(given.end.at, reason, "swap its bounds")
         if given.start.offset is not None and not given.start.before and (given.end.before or given.end.current):
-            reason = "a frame that begins with FOLLOWING ends with FOLLOWING"
+            reason = "a frame that begins with FOLLOWING must end with FOLLOWING"
             raise self.source.error(given.end.at, reason, "swap its bounds")
         return Frame(given.rows, start, end)
 
-    def _offset(self, bound: FrameBound, frame: UnboundFrame, order: Sequence[Expression]) -> int | Decimal | None:
+    def _bind_offset(self, bound: FrameBound, frame: UnboundFrame, order: Sequence[Expression]) -> int | Decimal | None:
         if bound.current:
             return 0
         if bound.offset is None:
@@ -214,10 +212,10 @@ class OverBinder:
             if not isinstance(value, int) or isinstance(value, bool) or value < 0 or not is_integer(found.type):
                 raise self.source.error(bound.offset.at, "ROWS takes a constant number of rows", "such as 5 PRECEDING")
             return -value if bound.before else value
-        offset = self._distance(value, found, order, bound)
+        offset = self._read_distance(value, found, order, bound)
         return -offset if bound.before else offset
 
-    def _distance(
+    def _read_distance(
         self, value: object, found: Expression, order: Sequence[Expression], bound: FrameBound
     ) -> int | Decimal:
         """An offset of RANGE, in milliseconds for times."""
@@ -234,15 +232,15 @@ class OverBinder:
             return Decimal(str(value)) if not isinstance(value, int) else value
         assert bound.offset is not None  # noqa: S101
         kind = "an INTERVAL of days or shorter, such as INTERVAL '1' HOUR" if timed else "a constant number"
-        reason = f"a distance in the order of {by.type.text()} is {kind}"
+        reason = f"a distance in the order of {by.type.text()} must be {kind}"
         raise self.source.error(bound.offset.at, reason, "write it before PRECEDING or FOLLOWING")
 
 
-def _over(given: Expression, window: BoundWindow) -> Expression:
+def _replace_aggregates(given: Expression, window: BoundWindow) -> Expression:
     """An aggregate, or the aggregates that an expression is computed from, as functions with OVER. Aggregates in their
     arguments are those of groups."""
     if not isinstance(given, Aggregate):
-        operands = tuple(_over(each, window) for each in given.operands)
+        operands = tuple(_replace_aggregates(each, window) for each in given.operands)
         return given.with_operands(operands) if operands != given.operands else given
     return OverFunction(
         given.function,

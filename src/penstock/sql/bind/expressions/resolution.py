@@ -20,8 +20,8 @@ CORRELATED = (
 
 @dataclass(frozen=True)
 class NamedTable:
-    """A table that expressions may name: its ``qualifier``, and the expression of each of its columns, by name. Those
-    that are ``merged`` with columns of other tables, by JOIN .. USING, need the qualifier."""
+    """A table that expressions may name: its ``qualifier``, and the expression of each of its columns, by name. Columns
+    that JOIN .. USING has ``merged`` with columns of other tables need the qualifier."""
 
     qualifier: str
     columns: Mapping[str, Expression]
@@ -33,7 +33,7 @@ class NamedTable:
         return {name: value for name, value in self.columns.items() if name not in self.merged}
 
 
-def named_table(qualifier: str, schema: RowType, names: Sequence[str] = ()) -> NamedTable:
+def make_named_table(qualifier: str, schema: RowType, names: Sequence[str] = ()) -> NamedTable:
     """A table whose columns are called ``names``, or as in ``schema``; of two with one name, the first counts."""
     columns: dict[str, Expression] = {}
     for name, each in zip(names or schema.names, fields_of(schema), strict=True):
@@ -58,7 +58,7 @@ class Names:
     @property
     def named_tables(self) -> tuple[NamedTable, ...]:
         """The tables, of which there is at least one."""
-        return self.tables or (named_table(self.qualifier, self.schema),)
+        return self.tables or (make_named_table(self.qualifier, self.schema),)
 
     def name(self, given: UnboundName) -> Expression:
         """The column, or the field of a column, that a name means."""
@@ -71,10 +71,10 @@ class Names:
         if table is not None:
             if rest[0].text in table.columns:
                 first, *rest = rest
-                return self._fields(table.columns[first.text], first, rest)
+                return self._access_fields(table.columns[first.text], first, rest)
             if not any(first.text in each.columns for each in self.named_tables):
-                raise self.source.not_found(rest[0].at, "column", rest[0].text, table.columns)
-        return self._fields(self.column(first), first, rest)
+                raise self.source.not_found_error(rest[0].at, "column", rest[0].text, table.columns)
+        return self._access_fields(self.column(first), first, rest)
 
     def column(self, name: Name) -> Expression:
         """The column of a name without a qualifier. Raises SchemaError unless there is one."""
@@ -92,9 +92,9 @@ class Names:
         if any(name.text in each.columns for each in self.enclosing):
             raise self._correlated_error(name)
         known = dict.fromkeys(each for table in self.named_tables for each in table.columns)
-        raise self.source.not_found(name.at, "column", name.text, known)
+        raise self.source.not_found_error(name.at, "column", name.text, known)
 
-    def _fields(self, column: Expression, name: Name, rest: Sequence[Name]) -> Expression:
+    def _access_fields(self, column: Expression, name: Name, rest: Sequence[Name]) -> Expression:
         """A column at its place, or a field of it."""
         found = replace(column, place=self.source.at(name.at))
         for each in rest:
@@ -108,7 +108,7 @@ class Names:
             raise self.source.error(name.at, f"{base.type.text()} has no fields, and so no '{name.text}'", hint)
         found = base.type.field(name.text)
         if found is None:
-            raise self.source.not_found(name.at, "field", name.text, base.type.names)
+            raise self.source.not_found_error(name.at, "field", name.text, base.type.names)
         nullable = found.type.nullable or base.type.nullable
         return FieldAccess(base, found.name, type=found.type.with_nullability(nullable), place=self.source.at(name.at))
 

@@ -19,7 +19,7 @@ class RowNumber(Expression):
     descending: tuple[bool, ...]
     nulls_first: tuple[bool, ...]
     ranking: Ranking = Ranking.ROW_NUMBER
-    #: Whether all rows are there at once.
+    #: Whether all rows exist at once.
     batch: bool = False
 
     @property

@@ -11,14 +11,14 @@ from penstock.plan.nodes import Ranking
 from penstock.plan.scalar_functions import Function, UserCall, aliases, functions, missing
 from penstock.sql.bind.expressions import special_functions
 from penstock.sql.bind.expressions.aggregates import JSON_AGGREGATES, GroupId, Grouping, GroupingBits, aggregate
-from penstock.sql.bind.expressions.arithmetic import arithmetic, sign
-from penstock.sql.bind.expressions.group_windows import FUNCTIONS, group_window
-from penstock.sql.bind.expressions.literals import literal
+from penstock.sql.bind.expressions.arithmetic import bind_arithmetic, bind_sign
+from penstock.sql.bind.expressions.group_windows import FUNCTIONS, bind_group_window
+from penstock.sql.bind.expressions.literals import bind_literal
 from penstock.sql.bind.expressions.over_functions import OverBinder
 from penstock.sql.bind.expressions.resolution import Names
 from penstock.sql.bind.expressions.row_numbers import RowNumber
 from penstock.sql.bind.expressions.user_functions import NO_FUNCTIONS, UserFunctions
-from penstock.sql.parse.source import similar
+from penstock.sql.parse.source import suggest_similar
 from penstock.sql.parse.syntax import (
     Name,
     OverWindow,
@@ -46,14 +46,14 @@ from penstock.types import (
     TimestampType,
 )
 from penstock.types.casts import (
-    castable,
-    common_type,
-    comparable,
+    find_common_type,
+    find_comparable_type,
     has_interval,
+    is_castable,
     is_integer,
     is_numeric,
     is_point,
-    merged_type,
+    merge_types,
 )
 from penstock.types.logical import root
 
@@ -70,19 +70,19 @@ class Scope(Names):
 
     #: The columns with an event time that watermarks follow.
     event_times: tuple[str, ...] = ()
-    #: What aggregates are over, and the clause where they are not allowed.
+    #: The rows that aggregates are over, and the clause where aggregates are not allowed.
     grouping: Grouping = Grouping.NONE
     clause: str = "here"
     #: Whether there may be row numbers, and the windows that they are over, by their names.
     ranking: bool = False
     windows: Mapping[str, OverWindow] = field(default_factory=dict)
-    #: Whether all rows are there before the first result is given.
+    #: Whether all rows exist before the first result is given.
     batch: bool = False
     #: The current database of a query.
     database: str | None = None
     #: The functions that the user has defined.
     user_functions: UserFunctions = NO_FUNCTIONS
-    #: Binds queries that are values, where there may be any.
+    #: Binds queries that are values, where queries are allowed.
     query: Callable[[UnboundSubquery, Scope], Expression] | None = None
 
     def for_clause(self, clause: str) -> Scope:
@@ -93,7 +93,7 @@ class Scope(Names):
         """The typed expression."""
         match given:
             case UnboundLiteral():
-                return literal(given, self.source)
+                return bind_literal(given, self.source)
             case UnboundName():
                 return self.name(given)
             case UnboundField(base=base, name=name):
@@ -111,7 +111,7 @@ class Scope(Names):
                     reason = f"a query in an expression is not supported {self.clause}"
                     raise self.source.unsupported_feature(given.at, reason, "write it in SELECT, WHERE or HAVING")
                 return self.query(given, self)
-        raise self._error(given, "'*' is not an expression", "it may only be alone in a select list")
+        raise self._error(given, "'*' is not an expression", "use it only by itself in a select list")
 
     def condition(self, given: Unbound, role: str) -> Expression:
         """An expression that is true or false. ``role`` describes it in errors."""
@@ -142,24 +142,24 @@ class Scope(Names):
 
     def _aggregate(self, given: UnboundAggregate) -> Expression:
         if given.name in missing():
-            raise self._refusal(given.name, given.at)
+            raise self._unsupported_error(given.name, given.at)
         if self.grouping is Grouping.NONE:
             hint = "filter groups with HAVING" if self.clause == "in WHERE" else "aggregate in a separate query"
             raise self._error(given, f"aggregate {given.name} cannot be used {self.clause}", hint)
         inner = self.for_clause("in an aggregate")
-        of = special_functions.of_document if given.name in JSON_AGGREGATES else Scope.bind
+        of = special_functions.unwrap_document if given.name in JSON_AGGREGATES else Scope.bind
         args = [of(inner, each) for each in given.args]
         condition = inner.condition(given.filter, "the condition of FILTER") if given.filter else None
         return aggregate(given, args, condition, self.grouping, self.source)
 
     def _over(self, given: UnboundOver) -> Expression:
         if given.name in missing():
-            raise self._refusal(given.name, given.at)
+            raise self._unsupported_error(given.name, given.at)
         if given.name not in RANKINGS | AGGREGATES:
-            raise self._not_over(given)
+            raise self._not_over_error(given)
         if not self.ranking:
             raise self._error(given, f"{given.name}() cannot be used {self.clause}", "select it as a separate column")
-        window = self._window(given.window)
+        window = self._resolve_window(given.window)
         inner = replace(self, ranking=False, clause="in OVER")
         binder = OverBinder(self.source, inner.bind, self.batch)
         if given.name not in Ranking.__members__ or given.args or given.distinct or given.nulls:
@@ -173,26 +173,26 @@ class Scope(Names):
             bound.partition, bound.order, descending, nulls_first, ranking, self.batch, type=type_, place=place
         )
 
-    def _not_over(self, given: UnboundOver) -> DefinitionError:
+    def _not_over_error(self, given: UnboundOver) -> DefinitionError:
         """The error for a function that cannot have OVER."""
         if given.name not in known_functions():
-            return self._no_function(UnboundCall(given.at, given.name, given.args))
+            return self._no_function_error(UnboundCall(given.at, given.name, given.args))
         reason = f"OVER is for aggregates and functions such as ROW_NUMBER, and {given.name} is not one"
         return self._error(given, reason, "leave OVER out")
 
-    def _window(self, given: OverWindow | Name) -> OverWindow:
+    def _resolve_window(self, given: OverWindow | Name) -> OverWindow:
         """A window with the parts of its base. Raises SqlError for parts that both have."""
         if isinstance(given, Name):
             found = self.windows.get(given.text)
             if found is None:
-                hint = similar(given.text, self.windows)
+                hint = suggest_similar(given.text, self.windows)
                 hint = hint or f"declare it after FROM and WHERE: WINDOW {given.text} AS (..)"
                 raise self.source.error(given.at, f"there is no window '{given.text}'", hint)
             others = {name: each for name, each in self.windows.items() if name != given.text}
-            return replace(self, windows=others)._window(found)  # so that no window is its own base
+            return replace(self, windows=others)._resolve_window(found)  # so that no window is its own base
         if given.base is None:
             return given
-        base = self._window(given.base)
+        base = self._resolve_window(given.base)
         again = "PARTITION BY" if given.partition else "ORDER BY" if given.order and base.order else ""
         again = again or ("ROWS or RANGE" if given.frame and base.frame else "")
         if again:
@@ -215,7 +215,7 @@ class Scope(Names):
 
     def _cast(self, given: UnboundCast) -> Expression:
         operand = self.bind(given.operand)
-        if not castable(operand.type, given.target):
+        if not is_castable(operand.type, given.target):
             raise self._error(given, f"{operand.type.text()} cannot be CAST to {given.target.text()}")
         return cast(operand, given.target, safe=given.safe)
 
@@ -228,7 +228,7 @@ class Scope(Names):
         return self.make_call(call, "CASE", args, common.with_nullability(nullable))
 
     def bind_to_common_type(
-        self, given: Sequence[Unbound], merge: Callable[[tuple[DataType, ...]], DataType | None] = common_type
+        self, given: Sequence[Unbound], merge: Callable[[tuple[DataType, ...]], DataType | None] = find_common_type
     ) -> tuple[DataType, list[Expression]]:
         """The type that ``merge`` gives values, nullable if one of them is, and the values in that type."""
         values = [self.bind(each) for each in given]
@@ -247,11 +247,11 @@ class Scope(Names):
             if function is None:
                 name = ".".join((*call.spaces, call.name))
                 raise self._error(call, f"there is no function {name}", "define it with CREATE FUNCTION")
-            return self._by_overloads(call, function)
+            return self._choose_overload(call, function)
         form = FORMS.get(call.name)
-        system = self.user_functions.system(call.name)
+        system = self.user_functions.find_system_function(call.name)
         if system is not None:
-            found = self._by_overloads(call, system)
+            found = self._choose_overload(call, system)
         elif form is None:
             found = self._bind_overloads(call)
         else:
@@ -265,20 +265,20 @@ class Scope(Names):
     def _bind_overloads(self, call: UnboundCall) -> Expression:
         name = aliases().get(call.name, call.name)
         if name in FUNCTIONS:
-            return group_window(call, self)
+            return bind_group_window(call, self)
         function = functions().get(name)
         if function is None or not function.overloads:
             function = self.user_functions.find_function((call.name,))
         if function is None:
-            raise self._no_function(call)
-        return self._by_overloads(call, function)
+            raise self._no_function_error(call)
+        return self._choose_overload(call, function)
 
-    def _by_overloads(self, call: UnboundCall, function: Function) -> Expression:
+    def _choose_overload(self, call: UnboundCall, function: Function) -> Expression:
         """The call by the first overload that takes its arguments."""
         args = tuple(self.bind(arg) for arg in call.args)
         for overload in function.overloads:
             if overload.takes(args):
-                args = overload.typed(args)
+                args = overload.cast_arguments(args)
                 type_ = overload.type_of(args)
                 if any(isinstance(arg.type, NullType) for arg in args):  # a collection of elements of no type
                     return Literal(None, type=type_, place=self.source.at(call.at))
@@ -289,9 +289,9 @@ class Scope(Names):
         given = ", ".join(arg.type.text() for arg in args)
         raise self._error(call, f"{call.name} takes {expected}, not ({given})", "CAST the arguments" if args else "")
 
-    def _no_function(self, call: UnboundCall) -> DefinitionError:
+    def _no_function_error(self, call: UnboundCall) -> DefinitionError:
         if call.name in missing():
-            return self._refusal(call.name, call.at)
+            return self._unsupported_error(call.name, call.at)
         if call.name in WINDOWS:
             table = f"FROM TABLE({call.name.partition('_')[0]}(TABLE .., DESCRIPTOR(..), ..))"
             reason, hint = f"{call.name} in an expression", f"a window is a table of a query: {table}"
@@ -303,7 +303,7 @@ class Scope(Names):
             return self._error(call, f"there is no function {call.name}", hint)
         return self.source.unsupported_feature(call.at, f"{reason} is not supported", hint)
 
-    def _refusal(self, name: str, at: int) -> DefinitionError:
+    def _unsupported_error(self, name: str, at: int) -> DefinitionError:
         """The error for a function that only Flink has."""
         reason, _, hint = missing()[name].partition("; ")
         return self.source.unsupported_feature(at, f"function {name} is not supported: {reason}", hint)
@@ -323,7 +323,7 @@ class Scope(Names):
         for arg in call.args:
             found = self.condition(arg, f"an operand of {call.name}")
             operands += found.args if isinstance(found, Call) and found.function == call.name else (found,)
-        return self._of_nullability(call, operands)
+        return self._make_condition(call, operands)
 
     def _not(self, call: UnboundCall) -> Expression:
         return self._negate(self.condition(call.args[0], "the operand of NOT"), self.source.at(call.at))
@@ -340,7 +340,7 @@ class Scope(Names):
         operand = self.bind(arg) if word == "NULL" else self.condition(arg, f"the operand of IS {word}")
         return self.make_call(call, "IS NULL" if word == "UNKNOWN" else call.name, (operand,), TRUE.type)
 
-    def _comparison(self, call: UnboundCall, ordered: bool = False) -> list[Expression]:
+    def _bind_operands(self, call: UnboundCall, ordered: bool = False) -> list[Expression]:
         """Operands of a comparison. Strings are cast to the type that they are compared with."""
         values = [self.bind(each) for each in call.args]
         if ordered:
@@ -350,7 +350,7 @@ class Scope(Names):
         typed = [value.type for value in values if not isinstance(value.type, NullType)] or [BOOLEAN]
         first = next((each for each in typed if is_point(each)), typed[0])
         for each, value in zip(call.args, values, strict=True):
-            if comparable(first, value.type, ordered) is None:
+            if find_comparable_type(first, value.type, ordered) is None:
                 reason = f"{first.text()} cannot be compared with {value.type.text()}"
                 raise self._error(each, reason, "CAST one of them")
         if not is_point(first):
@@ -363,14 +363,14 @@ class Scope(Names):
         ]
 
     def _bind_comparison(self, call: UnboundCall) -> Expression:
-        return self._of_nullability(call, self._comparison(call, ordered=call.name not in ("=", "<>", "IN")))
+        return self._make_condition(call, self._bind_operands(call, ordered=call.name not in ("=", "<>", "IN")))
 
-    def _of_nullability(self, given: UnboundCall, args: Sequence[Expression]) -> Expression:
+    def _make_condition(self, given: UnboundCall, args: Sequence[Expression]) -> Expression:
         """A call that is BOOLEAN, and null only if an argument is."""
         return call(given.name, *args, place=self.source.at(given.at))
 
     def _distinct(self, call: UnboundCall) -> Expression:
-        return self.make_call(call, call.name, self._comparison(call), TRUE.type)
+        return self.make_call(call, call.name, self._bind_operands(call), TRUE.type)
 
     def string(self, given: Unbound, function: str) -> Expression:
         found = self.bind(given)
@@ -390,7 +390,7 @@ class Scope(Names):
                     raise self._error(call.args[1], "the first element of an array is [1]", "count from 1")
                 found = element
             case MapType(key=key, value=value):
-                if comparable(key, index.type, ordered=False) is None:
+                if find_comparable_type(key, index.type, ordered=False) is None:
                     raise self._error(
                         call.args[1], f"the map's keys are {key.text()}, not {index.type.text()}", "CAST it"
                     )
@@ -406,12 +406,12 @@ class Scope(Names):
         return self.make_call(call, "CONCAT_WS" if separated else "CONCAT", args, STRING.with_nullability(nullable))
 
     def _coalesce(self, call: UnboundCall) -> Expression:
-        common, values = self.bind_to_common_type(call.args, merged_type)
+        common, values = self.bind_to_common_type(call.args, merge_types)
         nullable = all(value.type.nullable for value in values)
         return self.make_call(call, "COALESCE", values, common.with_nullability(nullable))
 
     def _nullif(self, call: UnboundCall) -> Expression:
-        values = self._comparison(call)
+        values = self._bind_operands(call)
         first = self.bind(call.args[0])
         type_ = first.type.with_nullability(True)
         if root(first.type) == root(values[0].type):
@@ -470,19 +470,19 @@ class Scope(Names):
     def _array(self, call: UnboundCall) -> Expression:
         if not call.args:
             raise self._error(call, "an empty ARRAY has no type", "CAST(NULL AS ARRAY<..>)")
-        element, values = self._elements(call, call.args)
+        element, values = self._bind_elements(call, call.args)
         return self.make_call(call, "ARRAY", values, ArrayType(element, nullable=False))
 
     def _map(self, call: UnboundCall) -> Expression:
         if not call.args or len(call.args) % 2:
-            raise self._error(call, "MAP takes keys and values in turn", "MAP['key', 'value']")
-        (key, keys), (value, values) = (self._elements(call, call.args[start::2]) for start in (0, 1))
+            raise self._error(call, "MAP takes alternating keys and values", "MAP['key', 'value']")
+        (key, keys), (value, values) = (self._bind_elements(call, call.args[start::2]) for start in (0, 1))
         if isinstance(key, MapType):
             raise self._error(call.args[0], "a map cannot be the key of a map", "use keys of another type")
         pairs = [each for pair in zip(keys, values, strict=True) for each in pair]
         return self.make_call(call, "MAP", pairs, MapType(key, value, nullable=False))
 
-    def _elements(self, call: UnboundCall, given: Sequence[Unbound]) -> tuple[DataType, list[Expression]]:
+    def _bind_elements(self, call: UnboundCall, given: Sequence[Unbound]) -> tuple[DataType, list[Expression]]:
         common, values = self.bind_to_common_type(given)
         if isinstance(common, NullType):
             raise self._error(call, *UNTYPED_NULL)
@@ -490,19 +490,19 @@ class Scope(Names):
 
 
 def _cast_for_order(values: Sequence[Expression]) -> list[Expression]:
-    """The values of a comparison of order, with strings as numbers or as BOOLEAN if others are: beside whole numbers
-    and decimals they are BIGINT, as in Flink. '=' does not do so."""
+    """The values of a comparison of order, with strings cast to numbers or BOOLEAN if others are: beside whole numbers
+    and decimals they become BIGINT, as in Flink. '=' does not do so."""
     numbers = [each.type for each in values if is_numeric(each.type)]
     exact = numbers and not any(root(each) in ("FLOAT", "DOUBLE") for each in numbers)
-    found = common_type((*numbers, BIGINT) if exact else tuple(numbers)) if numbers else None
+    found = find_common_type((*numbers, BIGINT) if exact else tuple(numbers)) if numbers else None
     if found is None:
         found = next((BOOLEAN for each in values if root(each.type) == "BOOLEAN"), None)
     return [cast(each, found) if found is not None and root(each.type) == "STRING" else each for each in values]
 
 
 def _cast_list(values: Sequence[Expression]) -> list[Expression]:
-    """The values of IN, of which those of the list are cast to the type of the first if it is a number or BOOLEAN and
-    they are texts, or the other way round, as in Flink."""
+    """The values of IN. As in Flink, the values of the list are cast to the type of the first value if it is a number
+    or BOOLEAN and they are strings, or the other way round."""
     first, *others = values
 
     def cast_to_first(each: Expression) -> bool:
@@ -514,7 +514,7 @@ def _cast_list(values: Sequence[Expression]) -> list[Expression]:
 
 @dataclass(frozen=True)
 class _Form:
-    """How a call with its own typing rules is bound, and how many arguments it takes; ``most`` is 0 without a limit."""
+    """How a call with its own typing rules is bound, and how many arguments it takes; ``most`` is 0 for no limit."""
 
     bind: Callable[[Scope, UnboundCall], Expression]
     least: int = 0
@@ -537,13 +537,13 @@ FORMS: dict[str, _Form] = {
     "CURRENT_DATABASE": _Form(special_functions.current_database, 0, 0),
     **dict.fromkeys(("GREATEST", "LEAST"), _Form(special_functions.greatest, 1)),
     "EXTRACT": _Form(special_functions.extract),
-    **dict.fromkeys(("FLOOR TO", "CEIL TO"), _Form(special_functions.rounded_moment)),
+    **dict.fromkeys(("FLOOR TO", "CEIL TO"), _Form(special_functions.round_moment)),
     **dict.fromkeys(("||", "CONCAT"), _Form(Scope._concat, 1)),
     "CONCAT_WS": _Form(Scope._concat, 1),
-    **dict.fromkeys(("+x", "-x"), _Form(lambda scope, call: sign(call, scope.bind(call.args[0]), scope.source))),
+    **dict.fromkeys(("+x", "-x"), _Form(lambda scope, call: bind_sign(call, scope.bind(call.args[0]), scope.source))),
     **dict.fromkeys(
         ("+", "-", "*", "/"),
-        _Form(lambda scope, call: arithmetic(call, [scope.bind(arg) for arg in call.args], scope.source)),
+        _Form(lambda scope, call: bind_arithmetic(call, [scope.bind(arg) for arg in call.args], scope.source)),
     ),
     "CASE": _Form(Scope._case),
     "COALESCE": _Form(Scope._coalesce, 1),
@@ -563,8 +563,10 @@ FORMS: dict[str, _Form] = {
     "CURRENT_WATERMARK": _Form(Scope._current_watermark, 1, 1),
     **dict.fromkeys(("TIMESTAMPADD", "TIMESTAMPDIFF"), _Form(special_functions.timestamp_arithmetic, 3, 3)),
     **dict.fromkeys(_WITH_ELEMENT, _Form(special_functions.with_element, 2, 2)),
-    **dict.fromkeys(("ARRAY_UNION", "ARRAY_INTERSECT", "ARRAY_EXCEPT"), _Form(special_functions.of_arrays, 2, 2)),
-    **dict.fromkeys(("ARRAY_CONCAT", "MAP_UNION"), _Form(special_functions.of_arrays, 1)),
+    **dict.fromkeys(
+        ("ARRAY_UNION", "ARRAY_INTERSECT", "ARRAY_EXCEPT"), _Form(special_functions.combine_collections, 2, 2)
+    ),
+    **dict.fromkeys(("ARRAY_CONCAT", "MAP_UNION"), _Form(special_functions.combine_collections, 1)),
     "ARRAY[]": _Form(Scope._array),
     "MAP[]": _Form(Scope._map),
 }

@@ -26,12 +26,12 @@ def select(items: tuple[SelectItem, ...], scope: Scope, errors: Errors) -> list[
     """The columns of the result; None for those whose problem was added to ``errors``."""
     found: list[Selected | None] = []
     for item in items:
-        found += errors.attempt(partial(_columns, item, scope, len(found))) or [None]
+        found += errors.attempt(partial(_bind_item, item, scope, len(found))) or [None]
     return found
 
 
 def number_names(columns: list[Selected]) -> tuple[Item, ...]:
-    """The columns as those of a projection. A name that occurs again gets a number, as in Flink: ``a, a0``."""
+    """The columns as items of a projection. A name that occurs again gets a number, as in Flink: ``a, a0``."""
     taken: list[str] = []
     for each in columns:
         name, count = each.name, 0
@@ -41,11 +41,11 @@ def number_names(columns: list[Selected]) -> tuple[Item, ...]:
     return tuple(Item(name, each.value) for name, each in zip(taken, columns, strict=True))
 
 
-def _columns(item: SelectItem, scope: Scope, index: int) -> list[Selected]:
+def _bind_item(item: SelectItem, scope: Scope, index: int) -> list[Selected]:
     given = item.expression
     if isinstance(given, Star):
-        return [Selected(name, value, given.at) for name, value in _star(given, scope)]
-    with scope.source.limited_nesting(given.at):
+        return [Selected(name, value, given.at) for name, value in _expand_star(given, scope)]
+    with scope.source.limit_nesting(given.at):
         value = scope.bind(given)
     match item.alias, given:
         case None, UnboundName(parts=(*_, last)) | UnboundField(name=last):
@@ -57,7 +57,7 @@ def _columns(item: SelectItem, scope: Scope, index: int) -> list[Selected]:
     return [Selected(name, value, given.at)]
 
 
-def _star(given: Star, scope: Scope) -> list[tuple[str, Expression]]:
+def _expand_star(given: Star, scope: Scope) -> list[tuple[str, Expression]]:
     """The columns that a star means."""
     if not given.parts:
         columns = [each for table in scope.named_tables for each in table.unqualified_columns.items()]

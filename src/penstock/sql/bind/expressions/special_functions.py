@@ -28,7 +28,7 @@ from penstock.types import (
     TimeType,
     parse_type,
 )
-from penstock.types.casts import common_type, is_integer, is_point
+from penstock.types.casts import find_common_type, is_integer, is_point
 from penstock.types.logical import root
 
 _STEPS = ("SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "QUARTER", "YEAR")
@@ -57,13 +57,13 @@ def _make_call(scope: ExpressionBinder, given: UnboundCall, args: Sequence[Expre
     return scope.make_call(given, given.name, args, type_)
 
 
-def _text(given: Unbound) -> str:
+def _read_keyword(given: Unbound) -> str:
     """The keyword that the grammar put in an argument."""
     assert isinstance(given, UnboundLiteral)  # noqa: S101
     return given.text
 
 
-def _nullable(args: Sequence[Expression]) -> bool:
+def _is_nullable(args: Sequence[Expression]) -> bool:
     return any(each.type.nullable for each in args)
 
 
@@ -75,7 +75,7 @@ def greatest(scope: ExpressionBinder, given: UnboundCall) -> Expression:
     common, values = scope.bind_to_common_type(given.args)
     if isinstance(common, ArrayType | MapType | RowType):
         raise scope.source.error(given.at, f"{given.name} does not compare {common.text()}", "compare parts of them")
-    return _make_call(scope, given, values, common.with_nullability(_nullable(values)))
+    return _make_call(scope, given, values, common.with_nullability(_is_nullable(values)))
 
 
 def row(scope: ExpressionBinder, given: UnboundCall) -> Expression:
@@ -111,15 +111,15 @@ def overlaps(scope: ExpressionBinder, given: UnboundCall) -> Expression:
         start, end = (scope.bind(arg) for arg in each.args)
         if isinstance(end.type, IntervalType):
             end = scope.bind(UnboundCall(each.args[1].at, "+", each.args))
-        if not is_point(start.type) or common_type((start.type, end.type)) is None:
+        if not is_point(start.type) or find_common_type((start.type, end.type)) is None:
             reason = f"OVERLAPS does not take {start.type.text()} and {end.type.text()}"
             raise scope.source.error(each.at, reason, "take dates, times or timestamps, or an interval as the end")
         spans.append((start, end))
     (one, other), (first, last) = spans
-    common = common_type(tuple(each.type for each in (one, other, first, last)))
+    common = find_common_type(tuple(each.type for each in (one, other, first, last)))
     if common is None:
         raise scope.source.error(
-            given.at, f"{one.type.text()} and {first.type.text()} do not compare", "CAST one of them"
+            given.at, f"{one.type.text()} and {first.type.text()} cannot be compared", "CAST one of them"
         )
     one, other, first, last = (coerce(each, common) for each in (one, other, first, last))
     place = scope.source.at(given.at)
@@ -151,10 +151,10 @@ def like(scope: ExpressionBinder, given: UnboundCall) -> Expression:
 # --- JSON ------------------------------------------------------------------------------------------------------
 
 
-def _path(scope: ExpressionBinder, given: Unbound, name: str) -> Literal:
+def _read_path(scope: ExpressionBinder, given: Unbound, name: str) -> Literal:
     path = scope.bind(given)
     if not (isinstance(path, Literal) and isinstance(path.value, str)):
-        raise scope.source.error(given.at, f"the path of {name} is a string in quotes", "such as '$.owner.name'")
+        raise scope.source.error(given.at, f"the path of {name} must be a string in quotes", "such as '$.owner.name'")
     try:
         parse_path(path.value)
     except UnsupportedPathError:
@@ -165,43 +165,43 @@ def _path(scope: ExpressionBinder, given: Unbound, name: str) -> Literal:
     return path
 
 
-def _word(given: Unbound) -> Literal:
-    return Literal(_text(given), type=STRING.with_nullability(False))
+def _make_word(given: Unbound) -> Literal:
+    return Literal(_read_keyword(given), type=STRING.with_nullability(False))
 
 
 def is_json(scope: ExpressionBinder, given: UnboundCall) -> Expression:
     """``IS JSON [VALUE | SCALAR | ARRAY | OBJECT]``."""
     document = scope.string(given.args[0], "IS JSON")
-    return _make_call(scope, given, (document, _word(given.args[1])), BOOLEAN.with_nullability(False))
+    return _make_call(scope, given, (document, _make_word(given.args[1])), BOOLEAN.with_nullability(False))
 
 
 def json_exists(scope: ExpressionBinder, given: UnboundCall) -> Expression:
     """``JSON_EXISTS``."""
-    document, path = scope.string(given.args[0], given.name), _path(scope, given.args[1], given.name)
-    return _make_call(scope, given, (document, path, _word(given.args[2])), BOOLEAN)
+    document, path = scope.string(given.args[0], given.name), _read_path(scope, given.args[1], given.name)
+    return _make_call(scope, given, (document, path, _make_word(given.args[2])), BOOLEAN)
 
 
 def json_value(scope: ExpressionBinder, given: UnboundCall) -> Expression:
     """``JSON_VALUE``, whose defaults are cast to what it returns."""
     document, path, returned, on_empty, empty, on_error, error = given.args
-    target = _returned_type(scope, returned, ("STRING", "BOOLEAN", "INT", "DOUBLE"), given.name)
-    args: list[Expression] = [scope.string(document, given.name), _path(scope, path, given.name)]
+    target = _read_returned_type(scope, returned, ("STRING", "BOOLEAN", "INT", "DOUBLE"), given.name)
+    args: list[Expression] = [scope.string(document, given.name), _read_path(scope, path, given.name)]
     for behaviour, default in ((on_empty, empty), (on_error, error)):
         value = scope.value(default)
-        args += [_word(behaviour), value if isinstance(value.type, NullType) else cast(value, target)]
+        args += [_make_word(behaviour), value if isinstance(value.type, NullType) else cast(value, target)]
     return _make_call(scope, given, args, target)
 
 
 def json_query(scope: ExpressionBinder, given: UnboundCall) -> Expression:
     """``JSON_QUERY``."""
     document, path, returned, *words = given.args
-    target = _returned_type(scope, returned, ("STRING", "ARRAY<STRING>"), given.name)
-    args = [scope.string(document, given.name), _path(scope, path, given.name), *map(_word, words)]
+    target = _read_returned_type(scope, returned, ("STRING", "ARRAY<STRING>"), given.name)
+    args = [scope.string(document, given.name), _read_path(scope, path, given.name), *map(_make_word, words)]
     return _make_call(scope, given, args, target)
 
 
-def _returned_type(scope: ExpressionBinder, given: Unbound, known: Sequence[str], name: str) -> DataType:
-    text = _text(given)
+def _read_returned_type(scope: ExpressionBinder, given: Unbound, known: Sequence[str], name: str) -> DataType:
+    text = _read_keyword(given)
     if text not in known and not text.startswith(("VARCHAR", "CHAR")):
         raise scope.source.error(given.at, f"{name} does not return {text}", f"one of {', '.join(known)}")
     return parse_type(text)
@@ -210,12 +210,12 @@ def _returned_type(scope: ExpressionBinder, given: Unbound, known: Sequence[str]
 def json_object(scope: ExpressionBinder, given: UnboundCall) -> Expression:
     """``JSON_OBJECT``: keys are constants."""
     on_null, *entries = given.args
-    args: list[Expression] = [_word(on_null)]
+    args: list[Expression] = [_make_word(on_null)]
     for key, value in zip(entries[::2], entries[1::2], strict=True):
         bound = scope.bind(key)
         if not (isinstance(bound, Literal) and isinstance(bound.value, str)):
-            raise scope.source.error(key.at, "a key of JSON_OBJECT is a string in quotes", "such as 'id'")
-        args += [bound, of_document(scope, value)]
+            raise scope.source.error(key.at, "a key of JSON_OBJECT must be a string in quotes", "such as 'id'")
+        args += [bound, unwrap_document(scope, value)]
     return _make_call(scope, given, args, STRING.with_nullability(False))
 
 
@@ -223,12 +223,15 @@ def json_array(scope: ExpressionBinder, given: UnboundCall) -> Expression:
     """``JSON_ARRAY``."""
     on_null, *values = given.args
     return _make_call(
-        scope, given, [_word(on_null), *(of_document(scope, each) for each in values)], STRING.with_nullability(False)
+        scope,
+        given,
+        [_make_word(on_null), *(unwrap_document(scope, each) for each in values)],
+        STRING.with_nullability(False),
     )
 
 
-def of_document(scope: ExpressionBinder, given: Unbound) -> Expression:
-    """A value in a JSON document, which that of ``JSON('..')`` becomes a part of unquoted."""
+def unwrap_document(scope: ExpressionBinder, given: Unbound) -> Expression:
+    """A value for a JSON document; the value of ``JSON('..')`` becomes a part of it without quotes."""
     if isinstance(given, UnboundCall) and given.name == "JSON" and len(given.args) == 1:
         return _make_call(scope, given, (scope.string(given.args[0], "JSON"),), STRING)
     return scope.value(given)
@@ -260,12 +263,12 @@ def extract(scope: ExpressionBinder, given: UnboundCall) -> Expression:
     return _make_call(scope, given, (part, operand), BIGINT.with_nullability(operand.type.nullable))
 
 
-def rounded_moment(scope: ExpressionBinder, given: UnboundCall) -> Expression:
+def round_moment(scope: ExpressionBinder, given: UnboundCall) -> Expression:
     """``FLOOR(x TO unit)`` and ``CEIL(x TO unit)``."""
     scope.read_unit(given.args[0], _FLOORS)
     operand = scope.bind(given.args[1])
     units = ("HOUR", "MINUTE", "SECOND")
-    if not is_point(operand.type) or (isinstance(operand.type, TimeType) and _text(given.args[0]) not in units):
+    if not is_point(operand.type) or (isinstance(operand.type, TimeType) and _read_keyword(given.args[0]) not in units):
         expected = "a DATE or TIMESTAMP" if isinstance(operand.type, TimeType) else "a DATE, TIME or TIMESTAMP"
         reason = f"{given.name} takes {expected} here, not {operand.type.text()}"
         raise scope.source.error(given.args[1].at, reason, "CAST it first")
@@ -296,7 +299,7 @@ def timestamp_arithmetic(scope: ExpressionBinder, given: UnboundCall) -> Express
 # --- arrays and maps -------------------------------------------------------------------------------------------
 
 
-def _array(scope: ExpressionBinder, given: UnboundCall, arg: Unbound) -> Expression:
+def _bind_array(scope: ExpressionBinder, given: UnboundCall, arg: Unbound) -> Expression:
     found = scope.bind(arg)
     if not isinstance(found.type, ArrayType):
         raise scope.source.error(arg.at, f"{given.name} takes an ARRAY, not {found.type.text()}", "CAST it")
@@ -306,10 +309,10 @@ def _array(scope: ExpressionBinder, given: UnboundCall, arg: Unbound) -> Express
 def with_element(scope: ExpressionBinder, given: UnboundCall) -> Expression:
     """``ARRAY_APPEND``, ``ARRAY_PREPEND``, ``ARRAY_REMOVE``, ``ARRAY_CONTAINS`` and ``ARRAY_POSITION``, with the
     element cast to the array's element type."""
-    array, value = _array(scope, given, given.args[0]), scope.bind(given.args[1])
+    array, value = _bind_array(scope, given, given.args[0]), scope.bind(given.args[1])
     assert isinstance(array.type, ArrayType)  # noqa: S101
     element = array.type.element
-    common = common_type((element, value.type))
+    common = find_common_type((element, value.type))
     if common is None or root(common) != root(element):
         reason = f"{given.name} of {array.type.text()} takes {element.text()}, not {value.type.text()}"
         raise scope.source.error(given.args[1].at, reason, "CAST it")
@@ -325,7 +328,7 @@ def with_element(scope: ExpressionBinder, given: UnboundCall) -> Expression:
     return _make_call(scope, given, (array, value), replace(ArrayType(kept), nullable=nullable))
 
 
-def of_arrays(scope: ExpressionBinder, given: UnboundCall) -> Expression:
+def combine_collections(scope: ExpressionBinder, given: UnboundCall) -> Expression:
     """``ARRAY_CONCAT``, ``ARRAY_UNION``, ``ARRAY_INTERSECT``, ``ARRAY_EXCEPT`` and ``MAP_UNION``."""
     kind = MapType if given.name == "MAP_UNION" else ArrayType
     for arg in given.args:
@@ -334,4 +337,4 @@ def of_arrays(scope: ExpressionBinder, given: UnboundCall) -> Expression:
             expected = "a MAP" if kind is MapType else "an ARRAY"
             raise scope.source.error(arg.at, f"{given.name} takes {expected}, not {found.type.text()}", "CAST it")
     common, values = scope.bind_to_common_type(given.args)
-    return _make_call(scope, given, values, common.with_nullability(_nullable(values)))
+    return _make_call(scope, given, values, common.with_nullability(_is_nullable(values)))

@@ -12,11 +12,11 @@ from penstock.plan.scalar_functions import Function
 class UserFunctions(Protocol):
     """Functions by their names in upper case."""
 
-    def system(self, name: str) -> Function | None:
+    def find_system_function(self, name: str) -> Function | None:
         """The temporary system function, which hides a built-in one of its name."""
 
     def find_function(self, parts: tuple[str, ...]) -> Function | None:
-        """The function of a database: the current one, unless the name of one comes before that of the function."""
+        """The function of a database: the current one, unless a database precedes the function's name."""
 
     def names(self) -> Iterable[str]:
         """All of them."""
@@ -28,7 +28,7 @@ class NamedFunctions:
 
     functions: Mapping[str, Function]
 
-    def system(self, name: str) -> Function | None:
+    def find_system_function(self, name: str) -> Function | None:
         """There is none."""
         return None
 
@@ -41,5 +41,5 @@ class NamedFunctions:
         return self.functions
 
 
-#: None at all.
+#: No functions.
 NO_FUNCTIONS: UserFunctions = NamedFunctions({})

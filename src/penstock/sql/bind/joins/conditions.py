@@ -39,10 +39,10 @@ from penstock.plan.nodes import (
 from penstock.plan.pruning import repeatable_columns
 from penstock.plan.scalar_functions import is_deterministic
 from penstock.plan.traits import traits
-from penstock.plan.windows import in_windows
+from penstock.plan.windows import move_into_windows
 from penstock.sql.bind.context import Context
-from penstock.sql.bind.correlation import OUTER, Domain, equal_values, offset_of_outer, reads_outer
-from penstock.sql.bind.expressions.generated_names import free_name, generate_name
+from penstock.sql.bind.correlation import OUTER, Domain, match_values, offset_of_outer, reads_outer
+from penstock.sql.bind.expressions.generated_names import find_free_name, generate_name
 from penstock.sql.bind.expressions.resolution import CORRELATED, NamedTable
 from penstock.sql.bind.expressions.scope import Scope
 from penstock.sql.bind.tables.hints import QueryHints
@@ -50,12 +50,12 @@ from penstock.sql.bind.tables.sources import NodeSource, RowsSource, Source, fil
 from penstock.sql.parse.source import Errors
 from penstock.sql.parse.syntax import Name, UnboundJoin, UnboundSubquery
 from penstock.types import BOOLEAN, Field, RowType
-from penstock.types.casts import beyond_decimal, comparable, comparable_keys
+from penstock.types.casts import find_comparable_type, find_key_type, is_beyond_decimal
 
 #: The kinds of joins that keep rows of the left side, or of the right side, without a match.
 _KEEPS_LEFT = (JoinKind.LEFT, JoinKind.FULL, JoinKind.ANTI)
 _KEEPS_RIGHT = (JoinKind.RIGHT, JoinKind.FULL)
-#: Those that give no columns of the right side.
+#: The kinds of joins that give no columns of the right side.
 _OF_LEFT = (JoinKind.SEMI, JoinKind.ANTI)
 
 
@@ -98,7 +98,7 @@ class JoinSource:
 
     @property
     def schema(self) -> RowType:
-        return _row(self.left.schema, self.right.schema, self.right_names, self.kind)
+        return _make_row(self.left.schema, self.right.schema, self.right_names, self.kind)
 
     def plan_rows(self, conditions: Sequence[Expression], *, with_watermark: bool = False) -> Node | None:
         plan = self._plan()
@@ -124,7 +124,7 @@ class JoinSource:
         return plan
 
 
-def _row(left: RowType, right: RowType, names: Mapping[str, str], kind: JoinKind) -> RowType:
+def _make_row(left: RowType, right: RowType, names: Mapping[str, str], kind: JoinKind) -> RowType:
     """The columns of a join."""
 
     def make_field(each: Field, name: str, nullable: bool) -> Field:
@@ -161,28 +161,28 @@ class _Plan:
         if kind is JoinKind.INNER and not is_deterministic(condition):
             self._above.append(condition)
         elif left and right:
-            self._pair(condition)
+            self._add_pair(condition)
         elif right:
-            own = self._of_right(condition)
+            own = self._rename_to_right(condition)
             if kind in _KEEPS_RIGHT:
-                self._keys.append((TRUE, _where(own)))
+                self._keys.append((TRUE, _make_condition_key(own)))
             else:
                 self.right_conditions.append(own)
         elif kind in _KEEPS_LEFT:
-            self._keys.append((_where(condition), TRUE))
+            self._keys.append((_make_condition_key(condition), TRUE))
         else:
             self.left_conditions.append(condition)
 
-    def _pair(self, condition: Expression) -> None:
+    def _add_pair(self, condition: Expression) -> None:
         """Add a condition on both sides."""
         if isinstance(condition, Call) and condition.function == "=":
             first, second = condition.args
             sides = self._reads(first), self._reads(second)
-            keys = comparable_keys(first.type, second.type) is not None
+            keys = find_key_type(first.type, second.type) is not None
             if keys and sides in (((True, False), (False, True)), ((False, True), (True, False))):
                 if sides[0][1]:
                     first, second = second, first
-                second = self._of_right(second)
+                second = self._rename_to_right(second)
                 self._keys.append((cast_for_comparison(first, second), cast_for_comparison(second, first)))
                 return
         if self._join.kind is JoinKind.INNER:
@@ -201,7 +201,7 @@ class _Plan:
         elif left and not right and kind is JoinKind.LEFT:
             self.left_conditions.append(condition)
         elif right and not left and kind is JoinKind.RIGHT:
-            self.right_conditions.append(self._of_right(condition))
+            self.right_conditions.append(self._rename_to_right(condition))
         else:
             self._above.append(condition)
 
@@ -209,10 +209,10 @@ class _Plan:
         """The rows, from those of both sides."""
         wanted = self._join.schema
         kind = JoinKind.INNER if self._others else self._join.kind
-        plain = self._pairing(left, right, kind)
-        joined: Node = in_windows(plain)
+        plain = self._join_by_keys(left, right, kind)
+        joined: Node = move_into_windows(plain)
         if isinstance(joined, InWindows) and self._others:
-            joined = self._in_windows(plain)
+            joined = self._join_in_windows(plain)
         elif self._others:
             joined = self._add_unmatched(filter_rows(joined, self._others), plain.left, plain.right)
         elif joined.schema != wanted:
@@ -221,31 +221,31 @@ class _Plan:
 
     def rows_of_windows(self, left: Node, right: Node) -> Node | None:
         """The rows of a join that gives no columns of the right side; None unless it is one of windows."""
-        plain = self._pairing(left, right, JoinKind.INNER)
-        return self._in_windows(plain) if isinstance(in_windows(plain), InWindows) else None
+        plain = self._join_by_keys(left, right, JoinKind.INNER)
+        return self._join_in_windows(plain) if isinstance(move_into_windows(plain), InWindows) else None
 
-    def _pairing(self, left: Node, right: Node, kind: JoinKind) -> Join:
+    def _join_by_keys(self, left: Node, right: Node, kind: JoinKind) -> Join:
         """The join of both sides by the keys alone."""
         taken = {*self._lefts, *self._own}
         left, left_keys = _add_keys(left, [each for each, _ in self._keys], taken)
         right, right_keys = _add_keys(right, [each for _, each in self._keys], taken)
-        schema = _row(left.schema, right.schema, self._right_names(right), kind)
+        schema = _make_row(left.schema, right.schema, self._map_right_names(right), kind)
         left_ttl, right_ttl = self._join.lifetimes
         return Join(schema, left, right, kind, left_keys, right_keys, left_ttl=left_ttl, right_ttl=right_ttl)
 
-    def _right_names(self, right: Node) -> dict[str, str]:
+    def _map_right_names(self, right: Node) -> dict[str, str]:
         """The names of the right side's columns in the join, keys included."""
         return {each: self._join.right_names.get(each, each) for each in right.schema.names}
 
-    def _in_windows(self, plain: Join) -> Node:
+    def _join_in_windows(self, plain: Join) -> Node:
         """The join of windows with the conditions that are not keys: all rows of a window are there when it closes."""
-        names, kind = self._right_names(plain.right), self._join.kind
+        names, kind = self._map_right_names(plain.right), self._join.kind
         right = project(plain.right, tuple(Item(names[each.name], each) for each in fields_of(plain.right.schema)))
-        schema = _row(plain.left.schema, right.schema, {each: each for each in right.schema.names}, kind)
+        schema = _make_row(plain.left.schema, right.schema, {each: each for each in right.schema.names}, kind)
         keys = tuple(names[each] for each in plain.right_keys)
         condition = conjunction(self._others) if self._others else None
         joined = Join(schema, plain.left, right, kind, plain.left_keys, keys, condition=condition)
-        return project(in_windows(joined), items_of(self._join.schema))
+        return project(move_into_windows(joined), items_of(self._join.schema))
 
     def _add_unmatched(self, pairs: Node, left: Node, right: Node) -> Node:
         """The ``pairs`` of matching rows, and the rows without a match."""
@@ -253,13 +253,18 @@ class _Plan:
         rights = self._join.right_names
         sides = [(left, {each: each for each in self._join.left.schema.names}, self._join.kind in _KEEPS_LEFT)]
         sides.append((right, dict(rights), self._join.kind in _KEEPS_RIGHT))
-        now = {names[each]: value for side, names, kept in sides if kept for each, value in present_times(side).items()}
+        now = {
+            names[each]: value
+            for side, names, kept in sides
+            if kept
+            for each, value in find_present_times(side).items()
+        }
         items = (each for each in items_of(pairs.schema) if each.name in wanted.names)
         members = [project(pairs, tuple(Item(each.name, now.get(each.name, each.expression)) for each in items))]
-        members += [self._alone(side, names, pairs) for side, names, kept in sides if kept]
+        members += [self._keep_unmatched(side, names, pairs) for side, names, kept in sides if kept]
         return Union(wanted, tuple(members))
 
-    def _alone(self, side: Node, names: Mapping[str, str], pairs: Node) -> Node:
+    def _keep_unmatched(self, side: Node, names: Mapping[str, str], pairs: Node) -> Node:
         """The rows of a side, whose columns are called ``names`` in the join, that are in none of the ``pairs``.
         Columns that are not repeatable cannot be read."""
         reason = "an outer join with a condition other than '=' needs deterministic rows"
@@ -276,7 +281,7 @@ class _Plan:
         matched = project(pairs, tuple(Item(each.name, replace(each, name=names[each.name])) for each in told))
         alone = SetOperation(rows.schema, rows, matched, SetKind.ANTI)
         values: dict[str, Expression] = {names[each.name]: each for each in told}
-        for name, now in present_times(side).items():
+        for name, now in find_present_times(side).items():
             values.setdefault(names[name], now)
         for each in own:
             name = names[each.name]
@@ -291,13 +296,13 @@ class _Plan:
         found = columns_of(expression)
         return bool(found & self._lefts), bool(found - self._lefts)
 
-    def _of_right(self, expression: Expression) -> Expression:
+    def _rename_to_right(self, expression: Expression) -> Expression:
         """An expression of columns of the right side by their own names."""
         return substitute(expression, self._own)
 
 
-def present_times(node: Node) -> dict[str, Expression]:
-    """The columns of ``node`` with the time of processing, which is the present time even above a step with state."""
+def find_present_times(node: Node) -> dict[str, Expression]:
+    """The processing-time columns of ``node`` as calls: they are the present time even above a step with state."""
     return {
         name: Call("CURRENT_TIMESTAMP", (), type=field.type)
         for name in traits(node).proctimes
@@ -306,14 +311,14 @@ def present_times(node: Node) -> dict[str, Expression]:
 
 
 def cast_for_comparison(value: Expression, other: Expression) -> Expression:
-    """``value`` in the type in which it is compared with the ``other``. A decimal that this type cannot hold is NULL,
-    as it equals no value of the other side."""
-    common = comparable(value.type, other.type, ordered=False)
+    """``value`` in the type that it is compared with the ``other`` in. A decimal that this type cannot hold is NULL,
+    since it equals no value of the other side."""
+    common = find_comparable_type(value.type, other.type, ordered=False)
     assert common is not None  # noqa: S101 - they were compared
-    return coerce(value, common, safe=beyond_decimal((value.type, other.type)))
+    return coerce(value, common, safe=is_beyond_decimal((value.type, other.type)))
 
 
-def _where(condition: Expression) -> Expression:
+def _make_condition_key(condition: Expression) -> Expression:
     """A key that equals TRUE where the condition is true, and is NULL, which equals nothing, elsewhere."""
     return Call("CASE", (condition, TRUE), type=BOOLEAN)
 
@@ -327,7 +332,7 @@ def _add_keys(node: Node, keys: Sequence[Expression], taken: set[str]) -> tuple[
             names.append(each.name)
             continue
         if each not in computed:
-            computed[each] = free_name(generate_name(each), taken)
+            computed[each] = find_free_name(generate_name(each), taken)
             taken.add(computed[each])
             items.append(Item(computed[each], each))
         names.append(computed[each])
@@ -347,10 +352,8 @@ def join_nodes(
     return source.plan_rows(()), rights
 
 
-def matched_in_windows(
-    left: Node, right: Node, conditions: Conditions, errors: Errors, *, negated: bool
-) -> Node | None:
-    """The rows of ``left`` that have a match in ``right``, or none if ``negated``, in each window by itself; None if
+def match_in_windows(left: Node, right: Node, conditions: Conditions, errors: Errors, *, negated: bool) -> Node | None:
+    """The rows of ``left`` that have a match in ``right``, or none if ``negated``, in each window separately; None if
     the conditions do not compare windows."""
     kind = JoinKind.ANTI if negated else JoinKind.SEMI
     return _join_nodes(kind, left, right, conditions, errors)[0].rows_of_windows()
@@ -361,7 +364,7 @@ def _join_nodes(
 ) -> tuple[JoinSource, dict[str, ColumnRef]]:
     names: dict[str, str] = {}
     for each in right.schema.names:
-        names[each] = free_name(each, [*left.schema.names, *names.values()])
+        names[each] = find_free_name(each, [*left.schema.names, *names.values()])
     rights = {each.name: replace(each, name=names[each.name]) for each in fields_of(right.schema)}
     one, other = (NodeSource(each, "", each.schema.names) for each in (left, right))
     return JoinSource(kind, one, other, names, (), errors, tuple(conditions(rights))), rights
@@ -388,30 +391,30 @@ def join(
     optional = (left.correlated_conditions if given.kind in _KEEPS_RIGHT else ()) + (
         right.correlated_conditions if given.kind in _KEEPS_LEFT else ()
     )
-    apart = errors.attempt(partial(_each_by_itself, left, right, context)) if optional else NO_OUTER_VALUES
+    apart = errors.attempt(partial(_make_outer_values, left, right, context)) if optional else NO_OUTER_VALUES
     if apart is None:
         return None
     left, right = (apart.left or left), (apart.right or right)
     taken = list(left.schema.names)
     names: dict[str, str] = {}
     for each in right.schema.names:
-        names[each] = free_name(each, taken)
+        names[each] = find_free_name(each, taken)
         taken.append(names[each])
     # The condition applies to rows that match, in which no column is null for lack of a match.
-    matching = _sides(left, right, names, JoinKind.INNER)
-    made = JoinSource(given.kind, left, right, names, _sides(left, right, names, given.kind), errors)
-    made = replace(made, lifetimes=(hints.ttl_for(left), hints.ttl_for(right)))
+    matching = _name_sides(left, right, names, JoinKind.INNER)
+    made = JoinSource(given.kind, left, right, names, _name_sides(left, right, names, given.kind), errors)
+    made = replace(made, lifetimes=(hints.find_ttl(left), hints.find_ttl(right)))
     found: JoinSource | None = made
     if given.using or given.natural:
-        found = _using(given, made, matching, context)
+        found = _join_using(given, made, matching, context)
     elif given.condition is not None:
-        row = _row(left.schema, right.schema, names, JoinKind.INNER)
+        row = _make_row(left.schema, right.schema, names, JoinKind.INNER)
         scope = replace(context.scope(row, matching, "in ON"), query=query)
         condition = errors.attempt(partial(scope.condition, given.condition, "the condition of ON"))
         found = replace(made, conditions=conjuncts(condition)) if condition is not None else made
     if found is None:
         return None
-    further = [*apart.match_conditions(names), *(_of_join(each, names) for each in lateral)]
+    further = [*apart.match_conditions(names), *(_rename_to_join(each, names) for each in lateral)]
     outer = [each for each in further if reads_outer(each)]
     if outer and given.kind is not JoinKind.INNER:
         errors.append(source.unsupported_feature(offset_of_outer(outer[0]), *CORRELATED))
@@ -420,16 +423,16 @@ def join(
     return replace(found, conditions=conditions, outer=(*outer, *apart.outer(given.kind, names)))
 
 
-def _of_join(condition: Expression, names: Mapping[str, str]) -> Expression:
-    """A condition on the columns of the right side, called ``names`` in the join, and on those of the left side as of
-    an outer query."""
+def _rename_to_join(condition: Expression, names: Mapping[str, str]) -> Expression:
+    """A condition on the columns of both sides of a join. The columns of the right side are called ``names`` in the
+    join; the condition reads the columns of the left side as columns of an outer query."""
     return rename_columns(condition, lambda name: name.removeprefix(OUTER) if name.startswith(OUTER) else names[name])
 
 
 @dataclass(frozen=True)
 class _OuterValues:
-    """Both sides of an outer join beside the distinct values of the outer columns that their rows depend on, which are
-    columns of the ``left`` and of the ``right`` side: the rows of an outer row are those of its values."""
+    """Both sides of an outer join beside the distinct values of the outer columns that their rows depend on. These are
+    columns of the ``left`` and of the ``right`` side: an outer row has the rows with its values."""
 
     left: Source | None = None
     right: Source | None = None
@@ -438,7 +441,7 @@ class _OuterValues:
     def match_conditions(self, names: Mapping[str, str]) -> list[Expression]:
         """Conditions of the join, in which the columns of the right side have these ``names``."""
         pairs = ((one, replace(other, name=names[other.name])) for _, one, other in self.columns)
-        return [part for one, other in pairs for part in equal_values(one, other, null=one.type.nullable)]
+        return [part for one, other in pairs for part in match_values(one, other, null=one.type.nullable)]
 
     def outer(self, kind: JoinKind, names: Mapping[str, str]) -> list[Expression]:
         """Conditions that the rows of the join are those of an outer row."""
@@ -448,7 +451,7 @@ class _OuterValues:
             value: Expression = right if kind is JoinKind.RIGHT else one
             if kind is JoinKind.FULL:
                 value = Call("COALESCE", (one, right), type=one.type.with_nullability(True))
-            found += equal_values(outer, value, null=outer.type.nullable)
+            found += match_values(outer, value, null=outer.type.nullable)
         return found
 
 
@@ -456,7 +459,7 @@ class _OuterValues:
 NO_OUTER_VALUES = _OuterValues()
 
 
-def _each_by_itself(left: Source, right: Source, context: Context) -> _OuterValues | None:
+def _make_outer_values(left: Source, right: Source, context: Context) -> _OuterValues | None:
     """The sides of an outer join for each of the distinct values of the outer columns that they read; None after a
     problem. Raises UnsupportedError for a column of a type that cannot be compared."""
     taken = [name for each in (left, right) for name in (*each.schema.names, *each.domain.names)]
@@ -467,7 +470,7 @@ def _each_by_itself(left: Source, right: Source, context: Context) -> _OuterValu
         raise context.source.unsupported_feature(
             offset_of_outer(column), reason, "compare it in the WHERE after the join"
         )
-    sides = [_beside_values(each, domain, context.errors) for each in (left, right)]
+    sides = [_place_beside_values(each, domain, context.errors) for each in (left, right)]
     (one, lefts), (other, rights) = sides
     if one is None or other is None:
         return None
@@ -475,7 +478,7 @@ def _each_by_itself(left: Source, right: Source, context: Context) -> _OuterValu
     return _OuterValues(one, other, tuple(columns))
 
 
-def _beside_values(source: Source, domain: Domain, errors: Errors) -> tuple[Source | None, dict[str, ColumnRef]]:
+def _place_beside_values(source: Source, domain: Domain, errors: Errors) -> tuple[Source | None, dict[str, ColumnRef]]:
     """The rows of a source beside the values of the ``domain`` that they belong to, and these columns."""
     node = source.plan_rows(())
     if node is None:
@@ -490,9 +493,9 @@ def _beside_values(source: Source, domain: Domain, errors: Errors) -> tuple[Sour
     return found, rights
 
 
-def _sides(left: Source, right: Source, names: Mapping[str, str], kind: JoinKind) -> tuple[NamedTable, ...]:
+def _name_sides(left: Source, right: Source, names: Mapping[str, str], kind: JoinKind) -> tuple[NamedTable, ...]:
     """The tables of both sides, with the columns of the join."""
-    row = _row(left.schema, right.schema, names, kind)
+    row = _make_row(left.schema, right.schema, names, kind)
     refs = {each.name: each for each in fields_of(row)}
     rights = {each: refs[names[each]] for each in right.schema.names}
     lefts = {each: refs[each] for each in left.schema.names}
@@ -506,7 +509,7 @@ def _substitute_columns(table: NamedTable, values: Mapping[str, ColumnRef]) -> N
     return replace(table, columns={name: substitute(each, values) for name, each in table.columns.items()})
 
 
-def _using(
+def _join_using(
     given: UnboundJoin, made: JoinSource, matching: tuple[NamedTable, ...], context: Context
 ) -> JoinSource | None:
     """The join by the columns of USING, or by all that both sides have. They become one column."""
@@ -524,7 +527,7 @@ def _using(
         first, second = pair
         if first is None or second is None:
             continue
-        if comparable_keys(first.type, second.type) is None:
+        if find_key_type(first.type, second.type) is None:
             reason = f"'{name.text}' is {first.type.text()} in one table and {second.type.text()} in the other"
             errors.append(source.schema_error(name.at, reason, "join with ON, and CAST one of them"))
             continue
@@ -539,7 +542,7 @@ def _using(
 def _merge_values(kind: JoinKind, left: Expression, right: Expression) -> Expression:
     """The value of a column of USING."""
     if kind is JoinKind.FULL:
-        common = comparable(left.type, right.type, ordered=False)
+        common = find_comparable_type(left.type, right.type, ordered=False)
         assert common is not None  # noqa: S101 - they were compared
         return Call("COALESCE", (coerce(left, common), coerce(right, common)), type=common.with_nullability(True))
     return right if kind is JoinKind.RIGHT else left

@@ -14,13 +14,13 @@ from penstock.sql.bind.context import Context
 from penstock.sql.bind.correlation import Dependent, offset_of_outer, reads_outer, strip_outer, with_rows
 from penstock.sql.bind.expressions.resolution import CORRELATED
 from penstock.sql.bind.joins.conditions import join
-from penstock.sql.bind.queries.windows import window_table
+from penstock.sql.bind.queries.windows import make_window_table
 from penstock.sql.bind.ranking import Ranked, RankedSource
 from penstock.sql.bind.results import Relation
 from penstock.sql.bind.subqueries.binder import SubqueryBinder, keep_matching, split_condition
-from penstock.sql.bind.subqueries.joined import repeatable_values
+from penstock.sql.bind.subqueries.subquery import repeatable_values
 from penstock.sql.bind.subqueries.values import has_subquery
-from penstock.sql.bind.tables.constants import one_row
+from penstock.sql.bind.tables.constants import make_one_row
 from penstock.sql.bind.tables.definitions import DeclaredTable
 from penstock.sql.bind.tables.hints import QueryHints, collect_remarks, with_options
 from penstock.sql.bind.tables.sources import NodeSource, RowsSource, Source, TableSource
@@ -44,13 +44,13 @@ Tables = Mapping[tuple[str, ...], DeclaredTable | Relation | None]
 
 @dataclass(frozen=True)
 class FromClause:
-    """Binds the FROM clause of a query with these ``hints`` to ``tables``. ``unknown`` makes the error for another
-    name, ``relation`` gives the rows of a query in it, with these names of columns, ``lateral`` those of one that may
-    read columns of another source, and ``subqueries`` binds those in the conditions of joins."""
+    """Binds the FROM clause of a query with these ``hints`` to ``tables``. ``unknown_error`` makes the error for
+    another name, ``relation`` gives the rows of a query in it, with these names of columns, ``lateral`` the rows of a
+    query that may read columns of another source, and ``subqueries`` binds queries in the conditions of joins."""
 
     context: Context
     tables: Tables
-    unknown: Callable[[TableName], DefinitionError]
+    unknown_error: Callable[[TableName], DefinitionError]
     connectors: Registry[Connector]
     relation: Callable[[UnboundQuery, Sequence[Name]], Relation | None]
     lateral: Callable[[UnboundQuery, Sequence[Name], Source], Relation | None]
@@ -64,10 +64,12 @@ class FromClause:
         context, errors = self.context, self.context.errors
         match given:
             case UnboundTable():
-                return self._table(given)
+                return self._bind_table(given)
             case UnboundDerived(query=query, alias=alias, columns=columns):
                 found = self.relation(query, columns)
-                return None if found is None else self._source(found, alias.text if alias else "", found.schema.names)
+                return (
+                    None if found is None else self._make_source(found, alias.text if alias else "", found.schema.names)
+                )
             case UnboundWindow(table=table, alias=alias, columns=columns):
                 inner = self.read(table)
                 below = (
@@ -75,25 +77,27 @@ class FromClause:
                     if inner is None or not context.independent(*inner.correlated_conditions)
                     else inner.plan_rows(())
                 )
-                node = None if below is None else errors.attempt(partial(window_table, given, below, context.source))
+                node = (
+                    None if below is None else errors.attempt(partial(make_window_table, given, below, context.source))
+                )
                 names = None if node is None else context.column_names(columns, node.schema)
                 return None if node is None or names is None else NodeSource(node, alias.text if alias else "", names)
             case UnboundUnnest():
-                return unnest(given, NodeSource(one_row(), "", ()), context)
+                return unnest(given, NodeSource(make_one_row(), "", ()), context)
             case UnboundJoin(right=UnboundUnnest()):
                 left = self.read(given.left)
                 return None if left is None else join_unnest(given, left, context)
             case UnboundJoin(right=UnboundDerived(lateral=True)):
                 left = self.read(given.left)
-                return None if left is None else errors.attempt(partial(self._lateral, given, left))
+                return None if left is None else errors.attempt(partial(self._join_lateral, given, left))
             case UnboundJoin():
                 left, right = self.read(given.left), self.read(given.right)
                 return None if left is None or right is None else self._join(given, left, right)
         raise TypeError(f"unknown source {type(given).__name__}")
 
-    def _lateral(self, given: UnboundJoin, left: Source) -> Source | None:
-        """The join of a source with a query that may read its columns. Raises UnsupportedError for other joins than
-        those that keep no row of the query by itself, and for columns of a further outer query."""
+    def _join_lateral(self, given: UnboundJoin, left: Source) -> Source | None:
+        """The join of a source with a query that may read its columns. Raises UnsupportedError for joins that keep rows
+        of the query without a match, and for columns of a further outer query."""
         source, query = self.context.source, given.right
         assert isinstance(query, UnboundDerived)  # noqa: S101
         found = self.lateral(query.query, query.columns, left)
@@ -106,7 +110,7 @@ class FromClause:
                 f"{found.number.function} in LATERAL that is compared outside of it is not supported", hint
             )
         if not isinstance(found, Dependent):
-            return self._join(given, left, self._source(found, alias, found.schema.names))
+            return self._join(given, left, self._make_source(found, alias, found.schema.names))
         if given.kind not in (JoinKind.INNER, JoinKind.LEFT):
             reason = f"a {given.kind.name} JOIN with LATERAL that reads columns of the other table is not supported"
             raise source.unsupported_feature(given.at, reason, "use CROSS JOIN or LEFT JOIN")
@@ -149,12 +153,12 @@ class FromClause:
         keeping = partial(keep_matching, conditions, with_queries, errors=self.context.errors)
         return replace(made, conditions=others, keeping=keeping)
 
-    def _table(self, given: UnboundTable) -> Source | None:
+    def _bind_table(self, given: UnboundTable) -> Source | None:
         """A table or a view."""
         source, errors = self.context.source, self.context.errors
         path = given.table.path
         if path not in self.tables:
-            errors.append(self.unknown(given.table))
+            errors.append(self.unknown_error(given.table))
         found = self.tables.get(path)
         qualifier = given.alias.text if given.alias else given.table.name
         if found is None:
@@ -171,9 +175,9 @@ class FromClause:
             errors.append(
                 source.unsupported_feature(at, "a hint for a query or a view is not supported", "give it to the table")
             )
-        return self._source(found, qualifier, names)
+        return self._make_source(found, qualifier, names)
 
-    def _source(self, found: Relation, qualifier: str, names: tuple[str, ...]) -> Source:
+    def _make_source(self, found: Relation, qualifier: str, names: tuple[str, ...]) -> Source:
         if isinstance(found, Ranked):
             return RankedSource(found, qualifier, names, self.context.errors)
         if isinstance(found, Dependent):

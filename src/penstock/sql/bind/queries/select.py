@@ -12,9 +12,9 @@ from penstock.plan.expressions import Call, ColumnRef, Expression, call, conjunc
 from penstock.plan.nodes import Item, Node, project
 from penstock.spi import Connector, Registry
 from penstock.sql.bind.context import Context
-from penstock.sql.bind.correlation import Dependent, equal_pair, outer_tables, reads_outer
-from penstock.sql.bind.expressions.aggregates import Grouping, aggregates_in
-from penstock.sql.bind.expressions.generated_names import free_name, generate_name
+from penstock.sql.bind.correlation import Dependent, find_equal_pair, make_outer_tables, reads_outer
+from penstock.sql.bind.expressions.aggregates import Grouping, has_aggregate
+from penstock.sql.bind.expressions.generated_names import find_free_name, generate_name
 from penstock.sql.bind.expressions.group_windows import check_windows
 from penstock.sql.bind.expressions.over_functions import has_over, number_rows
 from penstock.sql.bind.expressions.resolution import NamedTable
@@ -22,17 +22,17 @@ from penstock.sql.bind.expressions.row_numbers import RowNumber, has_row_number
 from penstock.sql.bind.expressions.scope import Scope
 from penstock.sql.bind.expressions.selection import Selected, number_names, select
 from penstock.sql.bind.expressions.user_functions import NO_FUNCTIONS, UserFunctions
-from penstock.sql.bind.groups.grouping import distinct
+from penstock.sql.bind.groups.grouping import keep_distinct
 from penstock.sql.bind.joins.conditions import JoinSource
 from penstock.sql.bind.overs import OverPlan
 from penstock.sql.bind.queries.from_clause import FromClause, Tables
 from penstock.sql.bind.queries.group_by import GroupBy
-from penstock.sql.bind.queries.set_operations import flatten_union, set_operation, union, values
+from penstock.sql.bind.queries.set_operations import bind_set_operation, bind_union, bind_values, flatten_union
 from penstock.sql.bind.queries.sorting import Sorting
 from penstock.sql.bind.ranking import Ranked
 from penstock.sql.bind.results import BROKEN, Relation, Result
 from penstock.sql.bind.subqueries.binder import SubqueryBinder, SubqueryCondition, keep_matching, split_condition
-from penstock.sql.bind.subqueries.outer_rows import beside_outer, complete_groups
+from penstock.sql.bind.subqueries.outer_rows import complete_groups, place_beside_outer
 from penstock.sql.bind.subqueries.values import has_subquery, with_subquery_values
 from penstock.sql.bind.tables.constants import OneRow
 from penstock.sql.bind.tables.hints import QueryHints
@@ -54,18 +54,18 @@ from penstock.sql.parse.syntax import (
 
 @dataclass(frozen=True)
 class Queries:
-    """Binds the queries of ``source`` to ``tables``. ``unknown`` makes the error for another name. Problems are added
-    to ``errors``, what has no effect to ``warnings``."""
+    """Binds the queries of ``source`` to ``tables``. ``unknown_error`` makes the error for another name. Problems are
+    added to ``errors``, and warnings of what has no effect to ``warnings``."""
 
     source: SourceText
     connectors: Registry[Connector]
     errors: Errors
     tables: Tables
-    unknown: Callable[[TableName], DefinitionError]
+    unknown_error: Callable[[TableName], DefinitionError]
     warnings: list[str]
     #: The current database.
     database: str
-    #: Whether all rows are there before the first result is given.
+    #: Whether all rows exist before the first result is given.
     batch: bool = False
     #: The tables of the outer queries whose columns can be used, those of the nearest query first.
     outer: tuple[tuple[NamedTable, ...], ...] = ()
@@ -84,7 +84,7 @@ class Queries:
 
     def result(self, given: UnboundQuery) -> Result:
         """The result of a query, whose columns can be computed."""
-        found = self._result(given)
+        found = self._bind_query(given)
         ranked = found.as_ranked(self.source)
         if ranked is None:
             return found
@@ -96,12 +96,12 @@ class Queries:
 
     def plan_query(self, given: UnboundQuery) -> Node | None:
         """The rows of a query; None after a problem."""
-        return self._result(given).plan_rows(self._context)
+        return self._bind_query(given).plan_rows(self._context)
 
     def relation(self, given: UnboundQuery, columns: Sequence[Name] = ()) -> Relation | None:
         """The rows of a query that others read, with columns called ``columns``, if these are given; None after a
         problem. They have no order, as in Flink."""
-        result, context = self._result(_drop_order(given)), self._context
+        result, context = self._bind_query(_drop_order(given)), self._context
         outer = result.outer
         if outer is not None:
             if result.as_ranked(self.source) is not None:
@@ -109,8 +109,8 @@ class Queries:
             if result.empty is not None:
                 result = complete_groups(result, context)
             elif not result.keeps_columns:
-                result = beside_outer(result, (), context)
-            return result.dependent(context, columns)
+                result = place_beside_outer(result, (), context)
+            return result.make_dependent(context, columns)
         found = result.as_ranked(self.source) or result.plan_rows(context)
         names = None if found is None else context.column_names(columns, found.schema)
         if found is None or names is None:
@@ -124,41 +124,41 @@ class Queries:
     def _rank_rows(self, result: Result, columns: Sequence[Name]) -> Ranked | None:
         """The numbered rows of a query that reads columns of an outer query; None after a problem."""
         if not result.compares:
-            result = beside_outer(result, (), self._context)
+            result = place_beside_outer(result, (), self._context)
         found = result.as_ranked(self.source)
         names = None if found is None else self._context.column_names(columns, found.schema)
         if found is None or names is None:
             return None
-        pairs = [pair for each in result.conditions if (pair := equal_pair(each)) is not None]
-        return found.rename_columns(names).correlated_by(pairs, result.domain.union(result.below))
+        pairs = [pair for each in result.conditions if (pair := find_equal_pair(each)) is not None]
+        return found.rename_columns(names).correlate(pairs, result.domain.union(result.below))
 
-    def _result(self, given: UnboundQuery) -> Result:
+    def _bind_query(self, given: UnboundQuery) -> Result:
         match given:
             case UnboundSelect():
-                return self._select(given)
+                return self._bind_select(given)
             case UnboundValues():
-                return values(given, self._context)
+                return bind_values(given, self._context)
             case UnboundUnion(all=keeps_duplicates):
-                members = [self._result(_drop_order(each)) for each in flatten_union(given)]
-                return union(members, self._context, keeps_duplicates=keeps_duplicates)
+                members = [self._bind_query(_drop_order(each)) for each in flatten_union(given)]
+                return bind_union(members, self._context, keeps_duplicates=keeps_duplicates)
             case UnboundSetOperation(kind=kind):
-                left, right = (self._result(_drop_order(each)) for each in (given.left, given.right))
-                return set_operation(kind, left, right, self._context)
+                left, right = (self._bind_query(_drop_order(each)) for each in (given.left, given.right))
+                return bind_set_operation(kind, left, right, self._context)
             case UnboundSorted():
                 return self._bind_sorted(given)
             case UnboundWith():
-                return self._with(given)
+                return self._bind_with(given)
         raise TypeError(f"unknown query {type(given).__name__}")
 
     def _bind_nested(self, given: UnboundQuery, scope: Scope) -> Result:
         """The result of a query in an expression, which may read the columns of the ``scope``."""
-        return self._nest(scope)._result(_drop_order(given))
+        return self._nest(scope)._bind_query(_drop_order(given))
 
     def _nest(self, scope: Scope) -> Queries:
-        outer = tuple(map(outer_tables, (scope.named_tables, *scope.outer)))
+        outer = tuple(map(make_outer_tables, (scope.named_tables, *scope.outer)))
         return replace(self, outer=outer, beyond=scope.enclosing)
 
-    def _lateral(self, given: UnboundQuery, columns: Sequence[Name], left: Source) -> Relation | None:
+    def _bind_lateral(self, given: UnboundQuery, columns: Sequence[Name], left: Source) -> Relation | None:
         """The rows of a query that may read the columns of the ``left`` source."""
         scope = Scope(
             left.schema,
@@ -171,33 +171,33 @@ class Queries:
         )
         return self._nest(scope).relation(given, columns)
 
-    def _with(self, given: UnboundWith) -> Result:
+    def _bind_with(self, given: UnboundWith) -> Result:
         tables = dict(self.tables)
         for each in given.tables:
             tables[(each.name.text,)] = replace(self, tables=tables).relation(each.query, each.columns)
-        return replace(self, tables=tables)._result(given.body)
+        return replace(self, tables=tables)._bind_query(given.body)
 
     def _bind_sorted(self, given: UnboundSorted) -> Result:
         sorting = Sorting(given, self.source, self.batch)
-        result = self._result(sorting.select_hidden())
+        result = self._bind_query(sorting.select_hidden())
         if result.outer is not None and result.as_ranked(self.source) is None:
-            return self._sorted_by_outer(sorting, result)
+            return self._sort_by_outer(sorting, result)
         found = self.errors.attempt(lambda: sorting.result(result, lambda each: each.plan_rows(self._context)))
         return BROKEN if found is None else found
 
-    def _sorted_by_outer(self, sorting: Sorting, result: Result) -> Result:
-        """The first rows of a correlated subquery: those of each value that is compared with the outer rows."""
+    def _sort_by_outer(self, sorting: Sorting, result: Result) -> Result:
+        """The first rows of a correlated subquery, for each value that is compared with the outer rows."""
         if result.empty is not None:
             result = complete_groups(result, self._context)
         elif not result.compares:
-            result = beside_outer(result, (), self._context)
-        columns = result.typed_columns(self._context)
+            result = place_beside_outer(result, (), self._context)
+        columns = result.check_column_types(self._context)
         if result.node is None or columns is None:
             return BROKEN
-        items, pairs = list(number_names(columns)), [equal_pair(each) for each in result.conditions]
+        items, pairs = list(number_names(columns)), [find_equal_pair(each) for each in result.conditions]
         keys: list[tuple[Expression, ColumnRef]] = []
         for outer, inner in filter(None, pairs):
-            name = free_name(generate_name(inner), [each.name for each in items])
+            name = find_free_name(generate_name(inner), [each.name for each in items])
             items.append(Item(name, inner))
             keys.append((outer, ColumnRef(name, type=inner.type)))
         rows = project(result.node, tuple(items))
@@ -209,16 +209,16 @@ class Queries:
 
     # --- SELECT -------------------------------------------------------------------------------------------------
 
-    def _select(self, given: UnboundSelect) -> Result:
-        hints, context = self._hints(given), self._context
+    def _bind_select(self, given: UnboundSelect) -> Result:
+        hints, context = self._read_hints(given), self._context
         subqueries = SubqueryBinder(context, self._bind_nested)
         clause = FromClause(
             context,
             self.tables,
-            self.unknown,
+            self.unknown_error,
             self.connectors,
             self.relation,
-            self._lateral,
+            self._bind_lateral,
             subqueries=subqueries,
             hints=hints,
             warnings=self.warnings,
@@ -226,11 +226,11 @@ class Queries:
         read = clause.read(given.source) if given.source is not None else OneRow()
         if read is None:
             return BROKEN
-        scope = self._scope(given, read, subqueries)
+        scope = self._make_scope(given, read, subqueries)
         columns = self._number_rows(select(given.items, scope, self.errors))
         plain, with_query = split_condition(given.condition)
-        where = self._condition(plain, scope.for_clause("in WHERE"), "the condition of WHERE")
-        having = self._condition(
+        where = self._bind_condition(plain, scope.for_clause("in WHERE"), "the condition of WHERE")
+        having = self._bind_condition(
             given.having, replace(scope, ranking=False, clause="in HAVING"), "the condition of HAVING"
         )
         if not context.independent(*(each for each in having if not has_subquery(each))):
@@ -238,20 +238,20 @@ class Queries:
         conditions = [subqueries.condition(each, scope.for_clause("in WHERE")) for each in with_query]
         result, having = self._filter_rows(read, tuple(columns), where, conditions, having)
         found = [each.value for each in columns if each is not None]
-        grouped = given.grouping is not None or bool(having) or any(map(aggregates_in, found))
+        grouped = given.grouping is not None or bool(having) or any(map(has_aggregate, found))
         stateful = grouped or given.distinct or isinstance(read, JoinSource) or any(map(has_over, found))
         self.errors.attempt(lambda: self.warnings.extend(hints.check(read, self.source, stateful=stateful)))
-        lifetime = hints.ttl_for(read)
+        lifetime = hints.find_ttl(read)
         sets = given.grouping or ()
         self.errors.attempt(lambda: check_windows(found, [key for keys in sets for key in keys], self.source))
         result, having = with_subquery_values(result, having, self.errors, in_aggregates=grouped)
         if grouped:
             keys = replace(scope.for_clause("in GROUP BY"), query=None)
             result = GroupBy(sets or ((),), having, lifetime, keys, context).groups(result)
-        result = self._over(result)
-        return self._distinct(result, lifetime) if given.distinct else result
+        result = self._plan_over(result)
+        return self._plan_distinct(result, lifetime) if given.distinct else result
 
-    def _scope(self, given: UnboundSelect, read: Source, subqueries: SubqueryBinder) -> Scope:
+    def _make_scope(self, given: UnboundSelect, read: Source, subqueries: SubqueryBinder) -> Scope:
         """Binds the expressions of SELECT."""
         return Scope(
             read.schema,
@@ -291,7 +291,7 @@ class Queries:
         parts = [*with_queries, *having, *filter(has_subquery, found)]
         parts += [part for each in conditions for part in each.operands]
         if any(map(reads_outer, parts)):
-            result = beside_outer(result, parts, self._context)
+            result = place_beside_outer(result, parts, self._context)
         there = result.domain.values
         if result.node is not None:
             conditions = [each.with_columns(there) for each in conditions]
@@ -299,14 +299,14 @@ class Queries:
             result = replace(result, node=keep_matching(conditions, with_queries, result.node, self.errors))
         return result, tuple(substitute(each, there) for each in having)
 
-    def _hints(self, given: UnboundSelect) -> QueryHints:
+    def _read_hints(self, given: UnboundSelect) -> QueryHints:
         hints = self.errors.attempt(partial(QueryHints.from_hints, given.hints, self.source)) or QueryHints()
         self.warnings.extend(hints.warnings)
         return hints
 
     def _number_rows(self, columns: list[Selected | None]) -> list[Selected | None]:
-        """The columns, in which row numbers are functions with OVER like any other, unless one is a column by itself
-        and the only such function: an outer query may keep the first rows by it."""
+        """The columns with row numbers replaced by ordinary functions with OVER, unless a row number is a whole column
+        and the only such function: then an outer query may keep the first rows by it."""
         values = [each.value for each in columns if each is not None]
         numbers = [each for each in values if has_row_number(each)]
         alone = len(numbers) == 1 and isinstance(numbers[0], RowNumber)
@@ -314,7 +314,7 @@ class Queries:
             return columns
         return [None if each is None else replace(each, value=number_rows(each.value)) for each in columns]
 
-    def _over(self, result: Result) -> Result:
+    def _plan_over(self, result: Result) -> Result:
         """The result, whose functions with OVER are columns of its rows."""
         columns = result.complete
         if result.node is None or columns is None or not any(has_over(each.value) for each in columns):
@@ -324,25 +324,26 @@ class Queries:
         rows = self.errors.attempt(plan.plan_rows)
         return replace(result, node=rows, columns=found) if rows is not None else Result(None, found)
 
-    def _condition(self, given: Unbound | None, scope: Scope, role: str) -> tuple[Expression, ...]:
+    def _bind_condition(self, given: Unbound | None, scope: Scope, role: str) -> tuple[Expression, ...]:
         found = self.errors.attempt(partial(scope.condition, given, role)) if given is not None else None
         return () if found is None else conjuncts(found)
 
-    def _distinct(self, result: Result, lifetime: timedelta | None) -> Result:
+    def _plan_distinct(self, result: Result, lifetime: timedelta | None) -> Result:
         if any(each is not None and reads_outer(each.value) for each in result.columns or ()):
-            result = beside_outer(result, (), self._context)
-        rows = result.dependent(self._context) if result.conditions else result.plan_rows(self._context)
+            result = place_beside_outer(result, (), self._context)
+        rows = result.make_dependent(self._context) if result.conditions else result.plan_rows(self._context)
         if rows is None or result.columns is None:
             return Result(None, result.columns)
         node = rows.node if isinstance(rows, Dependent) else rows
         found = zip(result.columns, fields_of(rows.schema), strict=True)
         columns = tuple(replace(each, value=ref) for each, ref in found if each is not None)
         conditions = rows.conditions if isinstance(rows, Dependent) else ()
-        return Result(distinct(node, lifetime), columns, conditions, result.empty, result.domain, result.below)
+        return Result(keep_distinct(node, lifetime), columns, conditions, result.empty, result.domain, result.below)
 
 
 def _drop_order(query: UnboundQuery) -> UnboundQuery:
-    """The query without an ORDER BY that has no LIMIT, which has no effect where others read its rows, as in Flink."""
+    """The query without an ORDER BY that has no LIMIT: it has no effect where other queries read the rows, as in
+    Flink."""
     if isinstance(query, UnboundSorted) and query.limit is None and not query.offset:
         return query.query
     return query

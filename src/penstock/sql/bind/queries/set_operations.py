@@ -11,18 +11,18 @@ from penstock.plan.nodes import Node, SetKind, SetOperation, Union, project, row
 from penstock.sql.bind.context import Context
 from penstock.sql.bind.expressions.scope import UNTYPED_NULL
 from penstock.sql.bind.expressions.selection import Selected, number_names
-from penstock.sql.bind.groups.grouping import distinct
+from penstock.sql.bind.groups.grouping import keep_distinct
 from penstock.sql.bind.results import BROKEN, Result, cast_columns
 from penstock.sql.bind.tables.constants import OneRow, make_values
 from penstock.sql.parse.syntax import UnboundQuery, UnboundUnion, UnboundValues
 from penstock.types import DataType, NullType, RowType
-from penstock.types.casts import common_type
+from penstock.types.casts import find_common_type
 
 
 @dataclass(frozen=True)
 class _Aligned:
-    """The rows of several queries, whose columns correspond by position; the schema that they have in common, and the
-    columns of a result with it."""
+    """The rows of several queries, whose columns correspond by position; their common schema, and the columns of a
+    result with that schema."""
 
     nodes: tuple[Node, ...]
     schema: RowType
@@ -30,22 +30,22 @@ class _Aligned:
 
 
 def flatten_union(given: UnboundUnion) -> list[UnboundQuery]:
-    """The queries that a UNION consists of: those of a UNION ALL in it become its own."""
+    """The queries that a UNION consists of, including the queries of a UNION ALL in it."""
     left, right = given.left, given.right
     flat = isinstance(left, UnboundUnion) and (left.all or not given.all)
     return [*(flatten_union(left) if flat and isinstance(left, UnboundUnion) else [left]), right]
 
 
-def union(members: Sequence[Result], context: Context, *, keeps_duplicates: bool) -> Result:
+def bind_union(members: Sequence[Result], context: Context, *, keeps_duplicates: bool) -> Result:
     """The rows of all ``members``."""
     aligned = _align_types(members, "UNION", context)
     if aligned is None:
         return BROKEN
     node = Union(aligned.schema, aligned.nodes)
-    return Result(node if keeps_duplicates else distinct(node), aligned.columns)
+    return Result(node if keeps_duplicates else keep_distinct(node), aligned.columns)
 
 
-def set_operation(kind: SetKind, left: Result, right: Result, context: Context) -> Result:
+def bind_set_operation(kind: SetKind, left: Result, right: Result, context: Context) -> Result:
     """The rows of ``left`` that are, or are not, among those of ``right``."""
     aligned = _align_types([left, right], kind.name.replace("_", " "), context)
     if aligned is None:
@@ -54,7 +54,7 @@ def set_operation(kind: SetKind, left: Result, right: Result, context: Context) 
     return Result(SetOperation(aligned.schema, kept, compared, kind), aligned.columns)
 
 
-def values(given: UnboundValues, context: Context) -> Result:
+def bind_values(given: UnboundValues, context: Context) -> Result:
     """The rows of VALUES."""
     scope = context.scope(RowType((), nullable=False), OneRow().tables, "in VALUES")
     rows: list[list[Selected]] = []
@@ -68,7 +68,7 @@ def values(given: UnboundValues, context: Context) -> Result:
             reason = f"the rows of VALUES have different lengths: {len(given.rows[0])} and {len(row)}"
             context.errors.append(context.source.error(row[0].at, reason, "write as many values in each row"))
             return BROKEN
-    types = [_common(each, "VALUES", context) for each in zip(*rows, strict=True)]
+    types = [_find_common_type(each, "VALUES", context) for each in zip(*rows, strict=True)]
     known = [each for each in types if each is not None]
     if len(known) < len(types):
         return BROKEN
@@ -95,7 +95,7 @@ def _align_types(members: Sequence[Result], of: str, context: Context) -> _Align
             reason = f"{article} {of} of {len(first)} and of {len(columns)} columns"
             context.errors.append(context.source.schema_error(columns[0].at, reason, "select as many columns"))
             return None
-    types = [_common(each, of, context) for each in zip(*(columns for _, columns in rows), strict=True)]
+    types = [_find_common_type(each, of, context) for each in zip(*(columns for _, columns in rows), strict=True)]
     known = [each for each in types if each is not None]
     if len(known) < len(types):
         return None
@@ -107,10 +107,10 @@ def _align_types(members: Sequence[Result], of: str, context: Context) -> _Align
     return _Aligned(nodes, schema, tuple(replace(each, value=ref) for each, ref in refs))
 
 
-def _common(columns: tuple[Selected, ...], of: str, context: Context) -> DataType | None:
+def _find_common_type(columns: tuple[Selected, ...], of: str, context: Context) -> DataType | None:
     """The type of a column of UNION or VALUES; None after a problem."""
     types = tuple(each.value.type for each in columns)
-    common = common_type(types)
+    common = find_common_type(types)
     if common is None:
         names = ", ".join(dict.fromkeys(each.text() for each in types))
         reason = f"column '{columns[0].name}' of {of} has no type in common: {names}"

@@ -38,7 +38,7 @@ class Sorting:
 
     def select_hidden(self) -> UnboundQuery:
         """The query, with further columns for expressions that only ORDER BY has."""
-        query, hidden = self.given.query, self._hidden_keys()
+        query, hidden = self.given.query, self._find_hidden_keys()
         if not hidden or not isinstance(query, UnboundSelect):
             return query
         return replace(query, items=(*query.items, *(SelectItem(each, None) for each in hidden)))
@@ -52,12 +52,12 @@ class Sorting:
         if node is None or columns is None:
             return Result(None, result.columns)
         if given.limit == 0:
-            raise self.source.error(given.clause, "LIMIT 0 leaves no rows", "ask for one row at least")
-        visible = len(columns) - len(self._hidden_keys())
-        order = self._order(node, columns, visible)
+            raise self.source.error(given.clause, "LIMIT 0 leaves no rows", "ask for at least one row")
+        visible = len(columns) - len(self._find_hidden_keys())
+        order = self._make_order(node, columns, visible)
         found: Node
         if given.limit is None and not self.batch:
-            found = self._by_time(node, order)
+            found = self._sort_by_time(node, order)
         elif given.limit is None and not given.offset:
             found = Sort(node.schema, node, order)
         else:
@@ -66,7 +66,7 @@ class Sorting:
         refs = zip(columns[:visible], node.schema.fields, strict=False)
         return Result(found, tuple(replace(each, value=_ref(each, field.name)) for each, field in refs))
 
-    def _by_time(self, node: Node, order: tuple[SortColumn, ...]) -> Node:
+    def _sort_by_time(self, node: Node, order: tuple[SortColumn, ...]) -> Node:
         """The rows of ``node``, which is unbounded, in an order that begins with the time, ascending. Raises
         DefinitionError for another order, as Flink's planner does."""
         given, below = self.given, traits(node)
@@ -86,14 +86,14 @@ class Sorting:
             return TemporalSort(node.schema, node, first.name, tuple(more))
         return TemporalSort(node.schema, node, "", tuple(more)) if more else node
 
-    def _order(self, node: Node, columns: Sequence[Selected], visible: int) -> tuple[SortColumn, ...]:
-        hidden = self._hidden_keys()
+    def _make_order(self, node: Node, columns: Sequence[Selected], visible: int) -> tuple[SortColumn, ...]:
+        hidden = self._find_hidden_keys()
         found = []
         for key in self.given.order:
             if key.expression in hidden:
                 place = visible + hidden.index(key.expression)
             else:
-                place = self._place(key, columns[:visible])
+                place = self._find_place(key, columns[:visible])
             column = node.schema.fields[place]
             if isinstance(column.type, ArrayType | MapType | RowType):
                 reason = f"{column.type.text()} has no order"
@@ -101,7 +101,7 @@ class Sorting:
             found.append(SortColumn(column.name, key.descending, key.nulls_first))
         return tuple(found)
 
-    def _hidden_keys(self) -> list[Unbound]:
+    def _find_hidden_keys(self) -> list[Unbound]:
         """The expressions of ORDER BY that are not columns of the result."""
         query = self.given.query
         if not isinstance(query, UnboundSelect) or query.distinct:
@@ -109,7 +109,7 @@ class Sorting:
         aliases = {each.alias.text for each in query.items if each.alias is not None}
         return [each.expression for each in self.given.order if not _is_of_result(each.expression, aliases)]
 
-    def _place(self, key: SortKey, columns: Sequence[Selected]) -> int:
+    def _find_place(self, key: SortKey, columns: Sequence[Selected]) -> int:
         """The column of the result that ORDER BY names, or counts from 1."""
         match key.expression:
             case UnboundLiteral(form="NUMBER", text=text):

@@ -1,4 +1,4 @@
-"""Window tables: TUMBLE, HOP, CUMULATE and SESSION in FROM, and those that GROUP BY TUMBLE(..) means."""
+"""Window tables: TUMBLE, HOP, CUMULATE and SESSION in FROM, and the window tables behind GROUP BY TUMBLE(..)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from penstock.plan.windowing import Windowing, WindowKind
 from penstock.plan.windows import assign_windows
 from penstock.sql.bind.expressions.aggregates import Aggregate
 from penstock.sql.bind.expressions.group_windows import GroupWindow
-from penstock.sql.bind.expressions.lengths import length
+from penstock.sql.bind.expressions.lengths import read_length
 from penstock.sql.bind.results import Result
 from penstock.sql.parse.source import SourceText
 from penstock.sql.parse.syntax import UnboundWindow
@@ -22,11 +22,11 @@ from penstock.types import RowType, TimestampType
 _EVENT_TIME = "declare WATERMARK FOR it, and pass it on as it is"
 
 
-def window_table(given: UnboundWindow, node: Node, source: SourceText) -> WindowTable:
+def make_window_table(given: UnboundWindow, node: Node, source: SourceText) -> WindowTable:
     """The rows of ``node`` with the columns of their windows. Raises SqlError for other arguments than Flink takes."""
     own = traits(node)
     _check_time(given, node.schema, own, source)
-    lengths = _lengths(given, source)
+    lengths = _read_lengths(given, source)
     size = lengths.get("SIZE", lengths.get("GAP", 0))
     step = lengths.get("SLIDE", lengths.get("STEP", 0))
     kind = WindowKind[given.function]
@@ -40,7 +40,7 @@ def window_table(given: UnboundWindow, node: Node, source: SourceText) -> Window
     zoned = processing or (isinstance(field.type, TimestampType) and field.type.local_zone)
     for key in given.keys:
         if node.schema.field(key.text) is None:
-            raise source.not_found(key.at, "column", key.text, node.schema.names)
+            raise source.not_found_error(key.at, "column", key.text, node.schema.names)
     keys = tuple(dict.fromkeys(each.text for each in given.keys))
     offset, place = lengths.get("OFFSET", 0), source.at(given.at)
     windowing = Windowing(kind, given.time.text, size, step, offset, zoned, processing, keys, place=place)
@@ -52,7 +52,7 @@ def _check_time(given: UnboundWindow, schema: RowType, own: Traits, source: Sour
     name = given.time.text
     field = schema.field(name)
     if field is None:
-        raise source.not_found(given.time.at, "column", name, schema.names)
+        raise source.not_found_error(given.time.at, "column", name, schema.names)
     if name not in (*own.rowtimes, *own.proctimes):
         reason = f"{given.function} needs a time attribute, and '{name}' is {field.type.text()}"
         hint = _EVENT_TIME if isinstance(field.type, TimestampType) else "name a column with WATERMARK FOR"
@@ -62,11 +62,11 @@ def _check_time(given: UnboundWindow, schema: RowType, own: Traits, source: Sour
         raise source.schema_error(given.time.at, reason, "declare it as TIMESTAMP(3), or compute it with CAST(..)")
 
 
-def _lengths(given: UnboundWindow, source: SourceText) -> Mapping[str, int]:
+def _read_lengths(given: UnboundWindow, source: SourceText) -> Mapping[str, int]:
     """The lengths of a window by their names, in milliseconds."""
     found = {}
     for name, value in given.lengths:
-        found[name] = length(value, name, source, positive=name != "OFFSET")
+        found[name] = read_length(value, name, source, positive=name != "OFFSET")
     return found
 
 
@@ -76,7 +76,7 @@ def _lengths(given: UnboundWindow, source: SourceText) -> Mapping[str, int]:
 Grouped = tuple[Result, tuple[Expression, ...], tuple[Expression, ...]]
 
 
-def grouped_by_window(
+def group_by_window(
     result: Result, keys: tuple[Expression, ...], having: tuple[Expression, ...], source: SourceText
 ) -> Grouped:
     """A query's result, keys and conditions in terms of the columns of the window that is among its keys. Raises
@@ -91,7 +91,7 @@ def grouped_by_window(
         values = [each.value for each in result.columns if each is not None]
         aggregates = (each for value in (*values, *having) for each in walk(value) if isinstance(each, Aggregate))
         _check_sessions([*aggregates, *(each for each in keys if each is not window)], source)
-    table = of_window(result.node, window, source)
+    table = assign_group_window(result.node, window, source)
     change = replace_window_parts(table, window, source)
     columns = tuple(None if each is None else replace(each, value=change(each.value)) for each in result.columns)
     bounds = table.schema.select(table.columns.names).fields
@@ -109,7 +109,7 @@ def _check_sessions(values: Sequence[Expression], source: SourceText) -> None:
         raise source.unsupported_feature(at, reason, "select it, and aggregate in an outer query")
 
 
-def of_window(node: Node, window: GroupWindow, source: SourceText) -> WindowTable:
+def assign_group_window(node: Node, window: GroupWindow, source: SourceText) -> WindowTable:
     """The rows of ``node`` with the columns of the window. Raises SchemaError unless its time is a time attribute."""
     at = offset_of(window.time)
     own = traits(node)
@@ -127,7 +127,7 @@ def of_window(node: Node, window: GroupWindow, source: SourceText) -> WindowTabl
 def replace_window_parts(
     table: WindowTable, window: GroupWindow, source: SourceText
 ) -> Callable[[Expression], Expression]:
-    """Replaces parts of the window by the columns of the ``table``. Raises SqlError for those of another window."""
+    """Replaces parts of the window by the columns of the ``table``. Raises SqlError for parts of another window."""
     columns = table.columns
     names = {"START": columns.start, "END": columns.end, "ROWTIME": columns.time, "PROCTIME": columns.time}
 

@@ -11,13 +11,13 @@ from penstock.plan.nodes import Node, items_of, project
 from penstock.sql.bind.context import Context
 from penstock.sql.bind.expressions.scope import Scope
 from penstock.sql.bind.results import Result
-from penstock.sql.bind.subqueries.joined import Subquery
-from penstock.sql.bind.subqueries.outer_rows import beside_outer
+from penstock.sql.bind.subqueries.outer_rows import place_beside_outer
+from penstock.sql.bind.subqueries.subquery import Subquery
 from penstock.sql.bind.subqueries.values import QueryKind, QueryValue, SubqueryJoins
 from penstock.sql.parse.source import Errors
 from penstock.sql.parse.syntax import Unbound, UnboundCall, UnboundQuery, UnboundSubquery
 from penstock.types import BOOLEAN, NullType, RowType
-from penstock.types.casts import comparable_keys
+from penstock.types.casts import find_key_type
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class SubqueryCondition:
             found = joins.filter_rows((_value(self.given, self.query, self.wanted, self.place),))
         else:
             wanted = tuple(joins.rewrite(each) for each in self.wanted)
-            found = joins.node and self.query.keeping(joins.node, wanted, self.given.negated, errors)
+            found = joins.node and self.query.keep_rows(joins.node, wanted, self.given.negated, errors)
         return None if found is None else project(found, items_of(node.schema))
 
 
@@ -83,9 +83,9 @@ class SubqueryBinder:
             result.plan_rows(self.context)
             return None
         if given.only and not result.compares:
-            result = beside_outer(result, (), self.context)
+            result = place_beside_outer(result, (), self.context)
         exists = given.operand is None and not given.only
-        columns = result.complete if exists else result.typed_columns(self.context)
+        columns = result.complete if exists else result.check_column_types(self.context)
         if result.node is None or columns is None:
             return None
         if given.only and len(columns) != 1:
@@ -111,7 +111,7 @@ class SubqueryBinder:
             raise source.schema_error(given.query.at, reason, hint + ("s" if len(parts) > 1 else ""))
         found = tuple(scope.bind(each) for each in parts)
         for each, value in zip(found, query.values, strict=True):
-            if comparable_keys(each.type, value.type) is None:
+            if find_key_type(each.type, value.type) is None:
                 reason = f"{each.type.text()} cannot be compared with {value.type.text()}"
                 raise source.error(given.at, reason, "CAST one of them")
         pairs = zip(found, query.values, strict=True)

@@ -20,21 +20,21 @@ from penstock.plan.nodes import Item, JoinKind
 from penstock.sql.bind.context import Context
 from penstock.sql.bind.correlation import Dependent, Domain, offset_of_outer
 from penstock.sql.bind.expressions.aggregates import Aggregate, GroupId
-from penstock.sql.bind.expressions.generated_names import free_name
+from penstock.sql.bind.expressions.generated_names import find_free_name
 from penstock.sql.bind.expressions.selection import number_names
 from penstock.sql.bind.joins.conditions import join_nodes
 from penstock.sql.bind.results import BROKEN, Result
-from penstock.sql.bind.subqueries.joined import choose
+from penstock.sql.bind.subqueries.subquery import choose
 from penstock.sql.bind.subqueries.values import has_subquery
 
 
-def beside_outer(result: Result, others: Sequence[Expression], context: Context) -> Result:
-    """The rows of a result once for each of the distinct values of the outer columns that it and the ``others`` read;
-    what prevents that is added to the errors."""
-    return context.errors.attempt(partial(_beside_outer, result, others, context)) or BROKEN
+def place_beside_outer(result: Result, others: Sequence[Expression], context: Context) -> Result:
+    """The rows of a result once for each of the distinct values of the outer columns that it and the ``others`` read.
+    If that is impossible, the reason is added to the errors."""
+    return context.errors.attempt(partial(_place_beside_outer, result, others, context)) or BROKEN
 
 
-def _beside_outer(result: Result, others: Sequence[Expression], context: Context) -> Result:
+def _place_beside_outer(result: Result, others: Sequence[Expression], context: Context) -> Result:
     """Raises UnsupportedError for a column of a type that cannot be compared."""
     if result.node is None or result.columns is None:
         return result
@@ -61,8 +61,8 @@ def check_matched(domain: Domain, conditions: Sequence[Expression], context: Con
 
 
 def complete_groups(result: Result, context: Context) -> Result:
-    """An aggregate of all rows with its row for each of the distinct values of the outer columns, also for those that
-    have no rows; what prevents that is added to the errors."""
+    """An aggregate of all rows with its row for each of the distinct values of the outer columns, also for values
+    without rows. If that is impossible, the reason is added to the errors."""
     return context.errors.attempt(partial(_complete_groups, result, context)) or BROKEN
 
 
@@ -75,7 +75,7 @@ def _complete_groups(result: Result, context: Context) -> Result:
     domain = Domain.from_expressions((*result.conditions, *result.empty), (*result.node.schema.names, *below.names))
     check_matched(domain, (), context)
     items, there = number_names(columns), domain.values
-    flag = free_name("$TRUE", [each.name for each in items])
+    flag = find_free_name("$TRUE", [each.name for each in items])
     groups = Dependent.from_rows(result.node, (*items, Item(flag, TRUE)), result.conditions)
 
     def conditions(rights: Mapping[str, ColumnRef]) -> Sequence[Expression]:
@@ -89,13 +89,13 @@ def _complete_groups(result: Result, context: Context) -> Result:
     return Result(node, named, tuple(domain.match_conditions(())), domain=domain, below=below)
 
 
-def groups_beside_outer(result: Result, context: Context, *, whole: bool) -> Result:
+def group_beside_outer(result: Result, context: Context, *, whole: bool) -> Result:
     """The rows that a correlated subquery groups, or aggregates as a ``whole``: what is compared with outer columns by
     '=' becomes a key. Raises UnsupportedError for what is unknown where no row matches."""
     if result.outer is None:
         return result
     if whole:
-        empty = _of_no_rows(result)
+        empty = _find_empty_values(result)
         refused = next((each for each in empty if has_subquery(each)), None)
         if refused is not None:
             reason = "a query in SELECT or HAVING without GROUP BY, in a query that reads columns of an outer query,"
@@ -105,13 +105,13 @@ def groups_beside_outer(result: Result, context: Context, *, whole: bool) -> Res
                 "write GROUP BY with the columns that are compared, if there need not be a value where no row matches",
             )
         result = replace(result, empty=empty)
-    return result if result.compares else beside_outer(result, (), context)
+    return result if result.compares else place_beside_outer(result, (), context)
 
 
-def _of_no_rows(result: Result) -> tuple[Expression, ...]:
+def _find_empty_values(result: Result) -> tuple[Expression, ...]:
     """The values of the columns of a query that aggregates all of its rows, where it has none."""
 
-    def of_nothing(each: Expression) -> Expression:
+    def replace_aggregate(each: Expression) -> Expression:
         if isinstance(each, GroupId):
             return Literal(0, type=each.type)
         if not isinstance(each, Aggregate):
@@ -120,4 +120,4 @@ def _of_no_rows(result: Result) -> tuple[Expression, ...]:
             return Literal(0, type=each.type)
         return Literal(None, type=each.type.with_nullability(True))
 
-    return tuple(rewrite(each.value, of_nothing) for each in result.columns or () if each is not None)
+    return tuple(rewrite(each.value, replace_aggregate) for each in result.columns or () if each is not None)

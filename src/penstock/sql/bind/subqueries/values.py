@@ -23,7 +23,7 @@ from penstock.plan.nodes import Node
 from penstock.sql.bind.expressions.aggregates import Aggregate
 from penstock.sql.bind.joins.conditions import cast_for_comparison
 from penstock.sql.bind.results import Result
-from penstock.sql.bind.subqueries.joined import Subquery
+from penstock.sql.bind.subqueries.subquery import Subquery
 from penstock.sql.bind.tables.sources import filter_rows
 from penstock.sql.parse.source import Errors
 from penstock.types import BOOLEAN
@@ -70,13 +70,13 @@ class SubqueryJoins:
 
     def rewrite(self, expression: Expression) -> Expression:
         """``expression``, with columns in place of its queries."""
-        return rewrite(expression, self._value) if has_subquery(expression) else expression
+        return rewrite(expression, self._join_value) if has_subquery(expression) else expression
 
-    def in_aggregates(self, expression: Expression) -> Expression:
+    def rewrite_aggregates(self, expression: Expression) -> Expression:
         """``expression``, with columns in place of the queries in its aggregates."""
         if isinstance(expression, Aggregate):
             return self.rewrite(expression)
-        operands = tuple(self.in_aggregates(each) for each in expression.operands)
+        operands = tuple(self.rewrite_aggregates(each) for each in expression.operands)
         return expression.with_operands(operands) if operands != expression.operands else expression
 
     def filter_rows(self, conditions: Sequence[Expression]) -> Node | None:
@@ -84,25 +84,26 @@ class SubqueryJoins:
         found = [self.rewrite(each) for each in conditions]
         return None if self.node is None else filter_rows(self.node, found)
 
-    def _value(self, given: Expression) -> Expression:
+    def _join_value(self, given: Expression) -> Expression:
         if not isinstance(given, QueryValue) or self.node is None:
             return given
         match given.kind:
             case QueryKind.ONLY:
-                return self._only(given)[0]
+                return self._join_only_row(given)[0]
             case QueryKind.EXISTS:
-                return TRUE if given.query.empty is not None else self._exists(given.query)
+                return TRUE if given.query.empty is not None else self._join_exists(given.query)
         if given.query.empty is not None:  # the query has one row
-            pairs = zip(given.wanted, self._only(given), strict=True)
+            pairs = zip(given.wanted, self._join_only_row(given), strict=True)
             equal = [
                 call("=", cast_for_comparison(a, b), cast_for_comparison(b, a), place=given.place) for a, b in pairs
             ]
             return conjunction(equal)
-        found = self._exists(given.query.match_operands(given.wanted))
+        found = self._join_exists(given.query.match_operands(given.wanted))
         if not given.type.nullable:
             return found
-        # Three-valued: NULL is in no list but an empty one, and a list with NULL has each value perhaps.
-        unknown = [self._exists(each) for each in given.query.unknown(given.wanted)]
+        # Three-valued logic: whether NULL is in a list is unknown unless the list is empty, and so is whether a list
+        # with NULL has a value that is not found in it.
+        unknown = [self._join_exists(each) for each in given.query.match_unknown(given.wanted)]
         return Call(
             "CASE",
             (found, TRUE, disjunction(unknown), Literal(None, type=BOOLEAN), FALSE),
@@ -110,28 +111,28 @@ class SubqueryJoins:
             place=given.place,
         )
 
-    def _only(self, given: QueryValue) -> tuple[Expression, ...]:
+    def _join_only_row(self, given: QueryValue) -> tuple[Expression, ...]:
         """The values of the only row."""
         if self.node is None:
             return given.query.values
-        self.node, found = given.query.only(self.node, given.place, self.errors)
+        self.node, found = given.query.join_only_row(self.node, given.place, self.errors)
         return found
 
-    def _exists(self, query: Subquery) -> Expression:
+    def _join_exists(self, query: Subquery) -> Expression:
         """Whether a query has rows."""
         if self.node is None:
             return TRUE
-        self.node, found = query.exists(self.node, self.errors)
+        self.node, found = query.join_exists(self.node, self.errors)
         return found
 
 
 def with_subquery_values(
     result: Result, having: tuple[Expression, ...], errors: Errors, *, in_aggregates: bool = False
 ) -> tuple[Result, tuple[Expression, ...]]:
-    """A result and its conditions on groups, with columns in place of their queries, or of those ``in_aggregates``
-    only."""
+    """A result and its conditions on groups, with columns in place of their queries, or only of the queries
+    ``in_aggregates``."""
     joins = SubqueryJoins(result.node, errors)
-    of = joins.in_aggregates if in_aggregates else joins.rewrite
+    of = joins.rewrite_aggregates if in_aggregates else joins.rewrite
     columns = result.columns
     if columns is not None:
         columns = tuple(None if each is None else replace(each, value=of(each.value)) for each in columns)

@@ -13,7 +13,7 @@ from penstock.sql.bind.correlation import NOTHING, Domain
 from penstock.sql.bind.expressions.resolution import NamedTable
 from penstock.sql.bind.tables.sources import filter_rows
 from penstock.types import DataType, Field, NullType, RowType, arrow_type
-from penstock.types.casts import alike
+from penstock.types.casts import is_alike
 
 _NAME = "VALUES"
 #: The schema of rows without columns: a row needs one.
@@ -21,8 +21,8 @@ _ANY = RowType((Field("$TRUE", TRUE.type),), nullable=False)
 
 
 def make_values(rows: Sequence[Sequence[Expression]], names: Sequence[str], types: Sequence[DataType]) -> Node:
-    """A table of these ``rows`` with columns of these ``names`` and ``types``, without those of no type. The values
-    read no columns; they are cast where they are of other types."""
+    """A table of these ``rows`` with columns of these ``names`` and ``types``, without columns of no type. The values
+    read no columns; values of other types are cast."""
     typed = [number for number, each in enumerate(types) if not isinstance(each, NullType)]
     if not typed:
         return _scan([[True]] * len(rows), _ANY)
@@ -31,20 +31,20 @@ def make_values(rows: Sequence[Sequence[Expression]], names: Sequence[str], type
     if all(_is_constant(each, to) for row in rows for each, to in zip(row, schema.fields, strict=True)):
         values = [[_value(each) for each in row] for row in rows]
         return _scan(values, schema)
-    one = one_row()
+    one = make_one_row()
     members = tuple(project(one, _items(row, schema)) for row in rows)
     return members[0] if len(members) == 1 else Union(schema, members)
 
 
-def one_row(*, counted: bool = True) -> Node:
+def make_one_row(*, counted: bool = True) -> Node:
     """A table of one row with a placeholder column. ``counted``: as a record that is read."""
     return _scan([[True]], _ANY, counted=counted)
 
 
-def or_nothing(groups: GroupAggregate) -> Node:
-    """The only group of all rows, or the row that a batch gives if there are none: counts are 0, other results NULL."""
+def fill_empty_group(groups: GroupAggregate) -> Node:
+    """The only group of all rows. Without rows, a batch still gives its row: counts are 0, other results NULL."""
     there = project(groups, (Item("$TRUE", TRUE),))
-    lacking = SetOperation(_ANY, one_row(counted=False), there, SetKind.ANTI)
+    lacking = SetOperation(_ANY, make_one_row(counted=False), there, SetKind.ANTI)
     items = (Item(each.name, Literal(0 if each.function == "COUNT" else None, type=each.type)) for each in groups.calls)
     return Union(groups.schema, (groups, project(lacking, tuple(items))))
 
@@ -63,7 +63,7 @@ class OneRow:
         return RowType((), nullable=False)
 
     def plan_rows(self, conditions: Sequence[Expression], *, with_watermark: bool = False) -> Node | None:
-        return filter_rows(one_row(), conditions)
+        return filter_rows(make_one_row(), conditions)
 
 
 def _items(row: Sequence[Expression], schema: RowType) -> tuple[Item, ...]:
@@ -75,7 +75,7 @@ def _items(row: Sequence[Expression], schema: RowType) -> tuple[Item, ...]:
 
 def _is_constant(given: Expression, to: Field) -> bool:
     if isinstance(given, Literal):
-        return isinstance(given.type, NullType) or alike(given.type, to.type)
+        return isinstance(given.type, NullType) or is_alike(given.type, to.type)
     return isinstance(given, Cast) and isinstance(given.operand, Literal) and given.operand.value is None
 
 
@@ -84,7 +84,7 @@ def _value(given: Expression) -> object:
 
 
 def _scan(rows: Sequence[Sequence[object]], schema: RowType, *, counted: bool = True) -> Scan:
-    """The rows, as if they were those of a table of the connector ``values``."""
+    """The rows as a table of the connector ``values``."""
     import pyarrow as pa
 
     from penstock.connectors.values.options import ValuesSourceOptions

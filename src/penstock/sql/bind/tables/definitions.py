@@ -23,10 +23,10 @@ from penstock.spi import (
     TableDefinition,
     Watermark,
     WithPartitions,
+    explain_unknown_connector,
     scan_spec,
     sink_spec,
     split_options,
-    unknown_connector,
 )
 from penstock.sql.bind.expressions.scope import NO_INTERVAL, UNTYPED_NULL, Scope
 from penstock.sql.bind.expressions.user_functions import NO_FUNCTIONS, UserFunctions
@@ -54,7 +54,7 @@ class DeclaredTable:
 
     definition: TableDefinition
     connector: str
-    #: The values of options that have variables in them, and these values as they were written.
+    #: The values of options that contain variables, and these values as they were written.
     shown: Mapping[str, tuple[str, str]]
     #: The column with the event time, and the watermark after a row, of WATERMARK FOR.
     event_time: str = ""
@@ -107,8 +107,8 @@ class DeclaredTable:
 
 
 def locate_problem(problem: Problem, origin: Origin, shown: Mapping[str, tuple[str, str]]) -> Problem:
-    """``problem`` with a line even if the option is missing. ``shown`` maps keys of options to values with variables in
-    them, which may be secret, and to the texts that errors show instead."""
+    """``problem`` with a line even if the option is missing. ``shown`` maps keys of options to values with variables,
+    which may be secret, and to the texts that errors show instead."""
     where = problem.where if "line " in problem.where else origin.locate("")
     value, written = shown.get(problem.key, ("", ""))
     reason = problem.reason.replace(f"'{value}'", written) if value else problem.reason
@@ -133,13 +133,13 @@ class Declaration:
     user_functions: UserFunctions = NO_FUNCTIONS
 
     def table(self, connectors: Registry[Connector]) -> tuple[DeclaredTable, list[str]]:
-        """The table, and warnings. Raises DefinitionError with every problem of its columns; those of its options are
-        found where it is used."""
+        """The table, and warnings. Raises DefinitionError with every problem of its columns; problems of its options
+        are found where it is used."""
         statement, source = self.statement, self.source
-        columns, primary_key = self.columns_and_key()
+        columns, primary_key = self.bind_columns_and_key()
         self._check_names(statement.partitioned_by)
-        watermark, after_row = self._watermark(columns)
-        options, origin = self._options()
+        watermark, after_row = self._bind_watermark(columns)
+        options, origin = self._read_options()
         connector = options.get("connector", "").strip().lower()
         problem = self.connector_problem(connectors)
         if self.errors and problem is not None:
@@ -170,23 +170,25 @@ class Declaration:
         return DeclaredTable(definition, connector, shown, event_time, after_row, problem), warnings
 
     def connector_problem(self, connectors: Registry[Connector]) -> Problem | None:
-        """What is wrong with the option 'connector'."""
+        """The problem of the option 'connector', if it has one."""
         given = [value for key, value in self.statement.options if key.text == "connector"]
         name = given[-1].text.strip().lower() if given else ""
         if name in connectors.names():
             return None
         reason, hint = "is required", "for example 'connector' = 'kafka'"
         if name:
-            reason, hint = unknown_connector(name, connectors.names(), given[-1].shown)
-        return Problem(reason, "connector", self._origin().locate("connector"), hint)
+            reason, hint = explain_unknown_connector(name, connectors.names(), given[-1].shown)
+        return Problem(reason, "connector", self._make_origin().locate("connector"), hint)
 
-    def columns_and_key(self) -> tuple[tuple[Column, ...], tuple[str, ...]]:
+    def bind_columns_and_key(self) -> tuple[tuple[Column, ...], tuple[str, ...]]:
         """The columns and the primary key, whose columns are NOT NULL."""
         declared = self.statement.columns
         columns = bind_columns(declared, self.source, self.errors, self.statement.table.name, self.user_functions)
         marked = tuple(each.name for each in declared if each.primary_key)
         if marked and (self.statement.primary_key is not None or len(marked) > 1):
-            self.errors.append(self.source.error(marked[-1].at, "a table has one PRIMARY KEY", "leave the others out"))
+            self.errors.append(
+                self.source.error(marked[-1].at, "a table can have only one PRIMARY KEY", "leave the others out")
+            )
         names = marked if self.statement.primary_key is None else self.statement.primary_key.columns
         self._check_names(names)
         computed = {each.name for each in columns if each.kind is ColumnKind.COMPUTED}
@@ -195,15 +197,15 @@ class Declaration:
                 reason = f"computed column '{name.text}' cannot be part of a PRIMARY KEY"
                 self.errors.append(self.source.schema_error(name.at, reason, "use columns of the table's records"))
         key = tuple(name.text for name in names)
-        return tuple(not_null(each) if each.name in key else each for each in columns), key
+        return tuple(make_not_null(each) if each.name in key else each for each in columns), key
 
     def _check_names(self, names: tuple[Name, ...]) -> None:
         declared = dict.fromkeys(each.name.text for each in self.statement.columns)
         for name in names:
             if name.text not in declared:
-                self.errors.append(self.source.not_found(name.at, "column", name.text, declared))
+                self.errors.append(self.source.not_found_error(name.at, "column", name.text, declared))
 
-    def _watermark(self, columns: tuple[Column, ...]) -> tuple[Watermark | None, Expression | None]:
+    def _bind_watermark(self, columns: tuple[Column, ...]) -> tuple[Watermark | None, Expression | None]:
         """The watermark of WATERMARK FOR: for a connector, and as an expression over a row."""
         if self.statement.watermark is None:
             return None, None
@@ -219,26 +221,26 @@ class Declaration:
         if len(columns) < len(self.statement.columns):
             return None, None  # the expression may need a column that has a problem
         row = RowType(tuple(Field(each.name, each.type) for each in columns), nullable=False)
-        value = self.errors.attempt(lambda: self._scope(row).value(after_row))
+        value = self.errors.attempt(lambda: self._make_scope(row).value(after_row))
         if value is not None and not isinstance(value.type, TimestampType):
-            reason = f"a watermark is a TIMESTAMP, not {value.type.text()}"
+            reason = f"a watermark must be a TIMESTAMP, not {value.type.text()}"
             self.errors.append(self.source.error(after_row.at, reason, "such as ts - INTERVAL '5' SECOND"))
         return (None, None) if value is None else (_find_plain_watermark(value, column), value)
 
-    def _scope(self, row: RowType) -> Scope:
+    def _make_scope(self, row: RowType) -> Scope:
         """Binds the expression of the watermark."""
         return Scope(row, self.source, self.statement.table.name, user_functions=self.user_functions)
 
-    def _options(self) -> tuple[dict[str, str], Origin]:
+    def _read_options(self) -> tuple[dict[str, str], Origin]:
         options: dict[str, str] = {}
         for key, value in self.statement.options:
             if key.text in options:
                 problem = self.source.problem(key.at, "is given twice", "leave one of them out", key.text)
                 self.errors.append(OptionsError((problem,)))
             options[key.text] = value.text
-        return options, self._origin()
+        return options, self._make_origin()
 
-    def _origin(self) -> Origin:
+    def _make_origin(self) -> Origin:
         table = self.statement.table
         places = dict.fromkeys(("", "connector"), f"{self.source.at(table.at).spot}, table '{table.name}'")
         places |= {key.text: self.source.at(key.at).spot for key, _ in self.statement.options}
@@ -267,11 +269,11 @@ def bind_columns(
     given = tuple(Field(each.name.text, each.type) for each in declarations if each.type is not None)
     # Computed columns see the others, but not one another, as in Flink.
     scope = Scope(RowType(given, nullable=False), source, table, user_functions=user_functions)
-    found = (errors.attempt(partial(_column, each, scope)) for each in declarations)
+    found = (errors.attempt(partial(_bind_column, each, scope)) for each in declarations)
     return tuple(each for each in found if each is not None)
 
 
-def not_null(column: Column) -> Column:
+def make_not_null(column: Column) -> Column:
     """The column as NOT NULL."""
     return replace(column, type=column.type.with_nullability(False))
 
@@ -290,7 +292,7 @@ def check_storable(value: Expression, scope: Scope, at: int) -> Expression:
     return check_typed(value, scope, at)
 
 
-def _column(declared: ColumnDeclaration, scope: Scope) -> Column:
+def _bind_column(declared: ColumnDeclaration, scope: Scope) -> Column:
     name = declared.name.text
     if declared.expression is not None:
         value = check_typed(scope.value(declared.expression), scope, declared.expression.at)

@@ -14,7 +14,7 @@ from penstock.sql.parse.source import SourceText
 from penstock.sql.parse.syntax import Hint
 from penstock.sql.parse.tokens import Token
 
-#: Hints about how Flink finds a result, and not about which one.
+#: Hints about how Flink computes a result, which do not change the result.
 _WITHOUT_EFFECT = ("BROADCAST", "SHUFFLE_HASH", "SHUFFLE_MERGE", "NEST_LOOP", "MULTI_JOIN")
 
 
@@ -68,7 +68,7 @@ class QueryHints:
         for hint in hints:
             name, at = hint.name.text, hint.name.at
             if name == "STATE_TTL":
-                given = {key.text: (key.at, _duration(value, source)) for key, value in hint.options}
+                given = {key.text: (key.at, _read_duration(value, source)) for key, value in hint.options}
                 if not given:
                     raise source.error(at, "STATE_TTL does not name a table", "write STATE_TTL('table' = '1 d')")
                 places |= {key: place for key, (place, _) in given.items() if key not in found}
@@ -79,15 +79,15 @@ class QueryHints:
                 warnings.append(f"{source.at(at)}: the hint {name} has no effect here")
         return cls(found, places, tuple(warnings))
 
-    def ttl_for(self, read: Source) -> timedelta | None:
-        """How long the rows are kept that a join or a GROUP BY takes from ``read``; None where no hint sets it, as for
-        those of a join, which has no name."""
+    def find_ttl(self, read: Source) -> timedelta | None:
+        """How long a join or a GROUP BY keeps the rows that it takes from ``read``; None where no hint sets it, as for
+        the rows of a join, which has no name."""
         names = [each.qualifier for each in read.tables]
         return self.lifetimes.get(names[0]) if len(names) == 1 else None
 
     def check(self, read: Source, source: SourceText, *, stateful: bool) -> Iterator[str]:
-        """Yields a warning for hints about a query without a join or a group. Raises SqlError for a name that is not
-        that of a table or a query in FROM."""
+        """Yields a warning for hints about a query without a join or a group. Raises SqlError for a name that no table
+        or query in FROM has."""
         names = [each.qualifier for each in read.tables if each.qualifier]
         for name, at in self.places.items():
             if name not in names:
@@ -97,7 +97,7 @@ class QueryHints:
             yield f"{source.at(min(self.places.values()))}: STATE_TTL has no effect on a query without JOIN or GROUP BY"
 
 
-def _duration(value: Token, source: SourceText) -> timedelta:
+def _read_duration(value: Token, source: SourceText) -> timedelta:
     try:
         found: timedelta = DURATION.parse(value.text)
     except ValueError as error:

@@ -12,7 +12,7 @@ from penstock.plan.nodes import Filter, Node
 from penstock.plan.traits import traits
 from penstock.spi import Connector, Registry
 from penstock.sql.bind.correlation import NOTHING, Domain
-from penstock.sql.bind.expressions.resolution import NamedTable, named_table
+from penstock.sql.bind.expressions.resolution import NamedTable, make_named_table
 from penstock.sql.bind.tables.definitions import DeclaredTable
 from penstock.sql.parse.source import Errors
 from penstock.types import RowType
@@ -70,7 +70,7 @@ class TableSource:
 
     @property
     def tables(self) -> tuple[NamedTable, ...]:
-        return (named_table(self.qualifier, self.schema, self.names),)
+        return (make_named_table(self.qualifier, self.schema, self.names),)
 
     @property
     def event_times(self) -> tuple[str, ...]:
@@ -82,7 +82,7 @@ class TableSource:
 
 
 class _NodeRows:
-    """What a source whose rows are those of a ``node`` says of them."""
+    """The part of a source that follows from the ``node`` with its rows."""
 
     node: Node
 
@@ -101,7 +101,7 @@ class _NodeRows:
 @dataclass(frozen=True)
 class NodeSource(_NodeRows):
     """A query in FROM, of WITH or of a view, as the ``node`` with its rows, called ``qualifier`` here, and its columns
-    ``names``, behind which others may follow."""
+    ``names``, which others may follow."""
 
     node: Node
     qualifier: str
@@ -112,7 +112,7 @@ class NodeSource(_NodeRows):
     @cached_property
     def tables(self) -> tuple[NamedTable, ...]:
         visible = RowType(self.schema.fields[: len(self.names)], nullable=False)
-        return (named_table(self.qualifier, visible, self.names),)
+        return (make_named_table(self.qualifier, visible, self.names),)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from penstock.plan.nodes import Item, JoinKind, Node, Unnest, items_of, project
 from penstock.plan.scalar_functions import is_deterministic
 from penstock.sql.bind.context import Context
 from penstock.sql.bind.correlation import Domain
-from penstock.sql.bind.expressions.generated_names import free_name, generate_name
+from penstock.sql.bind.expressions.generated_names import find_free_name, generate_name
 from penstock.sql.bind.expressions.resolution import NamedTable
 from penstock.sql.bind.tables.sources import Source, filter_rows
 from penstock.sql.parse.source import Errors
@@ -65,7 +65,7 @@ class UnnestSource:
         if node is None:
             return None
         taken = [*self.left.schema.names, *(each.name for each in self.own)]
-        name = free_name(generate_name(self.collection), taken)
+        name = find_free_name(generate_name(self.collection), taken)
         kept = tuple(each for each in items_of(node.schema) if each.name in lefts)
         made = Unnest(
             self.schema,
@@ -111,7 +111,7 @@ def unnest(given: UnboundUnnest, left: Source, context: Context, *, outer: bool 
     collection = errors.attempt(partial(scope.value, given.collection))
     if collection is None:
         return None
-    columns = _columns(collection.type)
+    columns = _find_columns(collection.type)
     if columns is None:
         reason = f"UNNEST takes an ARRAY, a MAP or a MULTISET, not {collection.type.text()}"
         errors.append(source.error(given.collection.at, reason, "name a column with a collection"))
@@ -126,13 +126,13 @@ def unnest(given: UnboundUnnest, left: Source, context: Context, *, outer: bool 
     taken = list(left.schema.names)
     own = []
     for name, each in zip(names, columns, strict=True):
-        taken.append(free_name(name, taken))
+        taken.append(find_free_name(name, taken))
         own.append(Field(taken[-1], each.type.with_nullability(each.type.nullable or outer)))
     qualifier = given.alias.text if given.alias else ""
     return UnnestSource(left, collection, tuple(own), qualifier, names, outer, given.numbered, errors)
 
 
-def _columns(collection: DataType) -> tuple[Field, ...] | None:
+def _find_columns(collection: DataType) -> tuple[Field, ...] | None:
     """The columns of an element; None for what has no elements."""
     match collection:
         case MapType(key=element, multiset=True) | ArrayType(element=element):

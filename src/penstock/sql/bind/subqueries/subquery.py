@@ -39,15 +39,15 @@ from penstock.plan.nodes import (
 from penstock.plan.pruning import prune_rows, repeatable_columns
 from penstock.plan.traits import traits
 from penstock.plan.walk import repeatable
-from penstock.sql.bind.correlation import OUTER, equal_pair, reads_inner, reads_outer, strip_outer, with_rows
-from penstock.sql.bind.expressions.generated_names import free_name, generate_name
-from penstock.sql.bind.groups.grouping import distinct
+from penstock.sql.bind.correlation import OUTER, find_equal_pair, reads_inner, reads_outer, strip_outer, with_rows
+from penstock.sql.bind.expressions.generated_names import find_free_name, generate_name
+from penstock.sql.bind.groups.grouping import keep_distinct
 from penstock.sql.bind.joins.conditions import (
     Conditions,
     cast_for_comparison,
+    find_present_times,
     join_nodes,
-    matched_in_windows,
-    present_times,
+    match_in_windows,
 )
 from penstock.sql.bind.results import Result
 from penstock.sql.bind.tables.sources import filter_rows
@@ -80,7 +80,7 @@ class Subquery:
         outer, others = list[Expression](), list[Expression]()
         pairs = list[tuple[Expression, Expression]]()
         for each in result.conditions:
-            pair = equal_pair(each)
+            pair = find_equal_pair(each)
             if pair is not None:
                 pairs.append((strip_outer(pair[0]), pair[1]))
             elif reads_inner(each):
@@ -115,11 +115,11 @@ class Subquery:
         """The rows whose values are equal to the ``operands``."""
         return reduce(Subquery._match_pair, zip(operands, self.values, strict=True), self)
 
-    def unknown(self, operands: Sequence[Expression]) -> tuple[Subquery, ...]:
+    def match_unknown(self, operands: Sequence[Expression]) -> tuple[Subquery, ...]:
         """The rows for which equality with ``operands`` is unknown because a side is NULL; equal rows may be among
         them."""
         pairs = list(zip(operands, self.values, strict=True))
-        found = self if len(pairs) == 1 else reduce(Subquery._perhaps_equal, pairs, self)
+        found = self if len(pairs) == 1 else reduce(Subquery._match_perhaps, pairs, self)
         nulls = [is_null(each) for each in self.values if each.type.nullable]
         parts = []
         if any(map(reads_outer, nulls)):
@@ -133,13 +133,13 @@ class Subquery:
 
     def _match_pair(self, pair: tuple[Expression, Expression]) -> Subquery:
         operand, value = pair
-        return self._where(operand, value) if reads_outer(value) else replace(self, pairs=(*self.pairs, pair))
+        return self._add_comparison(operand, value) if reads_outer(value) else replace(self, pairs=(*self.pairs, pair))
 
-    def _perhaps_equal(self, pair: tuple[Expression, Expression]) -> Subquery:
+    def _match_perhaps(self, pair: tuple[Expression, Expression]) -> Subquery:
         nullable = any(each.type.nullable for each in pair)
-        return self._where(*pair, perhaps=True) if nullable else self._match_pair(pair)
+        return self._add_comparison(*pair, perhaps=True) if nullable else self._match_pair(pair)
 
-    def _where(self, operand: Expression, value: Expression, *, perhaps: bool = False) -> Subquery:
+    def _add_comparison(self, operand: Expression, value: Expression, *, perhaps: bool = False) -> Subquery:
         """The rows whose value is equal to the operand; ``perhaps`` also those for which that is unknown, because a
         side is NULL."""
         ref = ColumnRef(f"{OUTER}{len(self.given)}{OUTER}", type=operand.type)  # no name of a column
@@ -155,43 +155,45 @@ class Subquery:
 
     # --- joins ----------------------------------------------------------------------------------------------------
 
-    def keeping(self, node: Node, operands: Sequence[Expression], negated: bool, errors: Errors) -> Node | None:
+    def keep_rows(self, node: Node, operands: Sequence[Expression], negated: bool, errors: Errors) -> Node | None:
         """The rows of ``node`` that have a row here, or none if ``negated``; with ``operands``, one whose values are
         equal to them. By three-valued logic, whether NULL is among a query's values is unknown, unless it has none."""
-        whole = self._beside_rows(node, errors)
+        whole = self._replace_domain(node, errors)
         if whole is None:
             return None
         if not operands:
             return whole._keep_matching(node, negated, errors)
         found = whole.match_operands(operands)._keep_matching(node, negated, errors)
-        for each in whole.unknown(operands) if negated else ():
+        for each in whole.match_unknown(operands) if negated else ():
             found = None if found is None else each._keep_matching(found, negated, errors)
         return found
 
-    def exists(self, node: Node, errors: Errors) -> tuple[Node | None, Expression]:
+    def join_exists(self, node: Node, errors: Errors) -> tuple[Node | None, Expression]:
         """``node`` with more columns, and whether its rows have a row here."""
-        whole = self._beside_rows(node, errors)
+        whole = self._replace_domain(node, errors)
         if whole is None:
             return None, TRUE
         if whole.others:
             return whole._flag_matches(node, errors)
-        items = whole._keys()
-        joined, (found, *_) = whole._join_with(node, distinct(project(whole.node, items)), len(items), errors)
+        items = whole._make_keys()
+        joined, (found, *_) = whole._join_with(node, keep_distinct(project(whole.node, items)), len(items), errors)
         return joined, is_not_null(found)
 
-    def only(self, node: Node, place: Place | None, errors: Errors) -> tuple[Node | None, tuple[Expression, ...]]:
+    def join_only_row(
+        self, node: Node, place: Place | None, errors: Errors
+    ) -> tuple[Node | None, tuple[Expression, ...]]:
         """``node`` with more columns, and the values of the only row that each of its rows has here; NULL without one.
         The query is at ``place``."""
-        whole = self._beside_rows(node, errors)
+        whole = self._replace_domain(node, errors)
         if whole is None:
             return None, self.values
-        keys = self._keys() if self.pairs or self.outer else ()
+        keys = self._make_keys() if self.pairs or self.outer else ()
         taken = [each.name for each in keys]
         values: list[Item] = []
         for each in self.values:
-            values.append(Item(free_name(generate_name(each), taken), each))
+            values.append(Item(find_free_name(generate_name(each), taken), each))
             taken.append(values[-1].name)
-        right = _single(project(whole.node, (*keys, *values)), tuple(each.name for each in keys), place)
+        right = _keep_single_row(project(whole.node, (*keys, *values)), tuple(each.name for each in keys), place)
         joined, columns = self._join_with(node, right, len(keys), errors)
         if self.empty is None:
             return joined, columns[len(keys) :]
@@ -199,7 +201,7 @@ class Subquery:
         pairs = zip(columns[len(keys) :], self.empty, strict=True)
         return joined, tuple(choose(there, each, none) for each, none in pairs)
 
-    def _beside_rows(self, node: Node, errors: Errors) -> Subquery | None:
+    def _replace_domain(self, node: Node, errors: Errors) -> Subquery | None:
         """The rows with the domain replaced by the distinct values in ``node``; None after a problem."""
         if not self.domain:
             return self
@@ -208,13 +210,14 @@ class Subquery:
         given = errors.attempt(partial(repeatable_values, node, items, place))
         return None if given is None else replace(self, node=with_rows(self.node, given), domain=())
 
-    def _keys(self) -> tuple[Item, ...]:
+    def _make_keys(self) -> tuple[Item, ...]:
         """The columns that are compared with outer rows, in the types in which they are compared."""
         items: list[Item] = []
         for outside, value in self.pairs or ((TRUE, TRUE),):
             items.append(
                 Item(
-                    free_name(generate_name(value), [each.name for each in items]), cast_for_comparison(value, outside)
+                    find_free_name(generate_name(value), [each.name for each in items]),
+                    cast_for_comparison(value, outside),
                 )
             )
         return tuple(items)
@@ -222,7 +225,7 @@ class Subquery:
     def _keep_matching(self, node: Node, negated: bool, errors: Errors) -> Node | None:
         """The rows of ``node`` that have a row here, or none if ``negated``."""
         if self.others:
-            in_windows = self._kept_in_windows(node, negated, errors)
+            in_windows = self._keep_in_windows(node, negated, errors)
             if in_windows is not None:
                 return in_windows
             rows, matched = self._match_rows(node, errors)
@@ -232,7 +235,7 @@ class Subquery:
                 if matched is None
                 else self._join_all_columns(SetOperation(rows.schema, rows, matched, kind), node)
             )
-        right = distinct(project(self.node, self._keys()))
+        right = keep_distinct(project(self.node, self._make_keys()))
         kind_of_join = JoinKind.LEFT if negated else JoinKind.INNER
         joined, (key, *_) = self._join_with(node, right, len(right.schema.names), errors, kind_of_join)
         if joined is None:
@@ -248,37 +251,37 @@ class Subquery:
         there."""
 
         def conditions(rights: Mapping[str, ColumnRef]) -> Sequence[Expression]:
-            return (*self._equal_keys(list(rights.values())[:keys]), *self.outer)
+            return (*self._match_keys(list(rights.values())[:keys]), *self.outer)
 
         joined, rights = join_nodes(kind, node, right, conditions, errors)
         return joined, tuple(replace(each, type=each.type.with_nullability(True)) for each in rights.values())
 
-    def _equal_keys(self, keys: Sequence[ColumnRef]) -> list[Expression]:
+    def _match_keys(self, keys: Sequence[ColumnRef]) -> list[Expression]:
         """The conditions that outer rows have these ``keys``."""
         return [call("=", outside, key) for (outside, _), key in zip(self.pairs, keys, strict=False)]
 
-    def _kept_in_windows(self, node: Node, negated: bool, errors: Errors) -> Node | None:
-        """The same in each window by itself, where the ``pairs`` have the windows of both; None elsewhere."""
-        items, conditions = self._compared_columns()
-        return matched_in_windows(node, project(self.node, items), conditions, errors, negated=negated)
+    def _keep_in_windows(self, node: Node, negated: bool, errors: Errors) -> Node | None:
+        """The same in each window separately, where the ``pairs`` have the windows of both; None elsewhere."""
+        items, conditions = self._find_compared_columns()
+        return match_in_windows(node, project(self.node, items), conditions, errors, negated=negated)
 
-    def _compared_columns(self) -> tuple[tuple[Item, ...], Conditions]:
+    def _find_compared_columns(self) -> tuple[tuple[Item, ...], Conditions]:
         """The columns that are compared with an outer row, and the conditions."""
-        items = self._keys()
+        items = self._make_keys()
         count = len(items)
         read = {name for each in self.others for name in columns_of(each)}
         taken = [each.name for each in items]
         inner: dict[str, str] = {}
         for each in fields_of(self.node.schema):
             if each.name in read:
-                inner[each.name] = free_name(each.name, taken)
+                inner[each.name] = find_free_name(each.name, taken)
                 taken.append(inner[each.name])
                 items = (*items, Item(inner[each.name], each))
 
         def conditions(rights: Mapping[str, ColumnRef]) -> Sequence[Expression]:
             both = {**{name: rights[there] for name, there in inner.items()}, **dict(self.given)}
             others = (substitute(each, both) for each in self.others)
-            return (*self._equal_keys(list(rights.values())[:count]), *self.outer, *others)
+            return (*self._match_keys(list(rights.values())[:count]), *self.outer, *others)
 
         return items, conditions
 
@@ -287,10 +290,10 @@ class Subquery:
         are not repeatable. None after a problem."""
         same = repeatable_columns(node)
         if not same or not {name for each in self.operands for name in columns_of(each)} <= same:
-            errors.append(_unstable(self.others[0].place))
+            errors.append(_unstable_error(self.others[0].place))
             return node, None
         node = project(node, tuple(each for each in items_of(node.schema) if each.name in same))
-        items, conditions = self._compared_columns()
+        items, conditions = self._find_compared_columns()
         matched, _ = join_nodes(JoinKind.INNER, node, project(self.node, items), conditions, errors)
         return node, None if matched is None else project(matched, items_of(node.schema))
 
@@ -301,7 +304,7 @@ class Subquery:
         lost: dict[str, Expression] = {
             each.name: Unrepeatable(each.name, _UNSTABLE, type=each.type, place=place) for each in node.schema.fields
         }
-        lost |= present_times(node)
+        lost |= find_present_times(node)
         items = (
             each if each.name in rows.schema.names else Item(each.name, lost[each.name])
             for each in items_of(node.schema)
@@ -310,7 +313,7 @@ class Subquery:
 
     def _flag_matches(self, node: Node, errors: Errors) -> tuple[Node | None, Expression]:
         """The rows of ``node`` with a column for whether they have a row here."""
-        name = free_name("$EXISTS", node.schema.names)
+        name = find_free_name("$EXISTS", node.schema.names)
         members = []
         for negated, value in ((False, TRUE), (True, FALSE)):
             found = self._keep_matching(node, negated, errors)
@@ -325,12 +328,12 @@ def repeatable_values(node: Node, items: tuple[Item, ...], place: Place | None) 
     value each time."""
     given = project(node, items)
     if not repeatable(prune_rows(given)):
-        raise _unstable(place)
+        raise _unstable_error(place)
     return given
 
 
-def _single(rows: Node, keys: tuple[str, ...], place: Place | None) -> Node:
-    """The only row of each key; several of them fail the job, which names the ``place``."""
+def _keep_single_row(rows: Node, keys: tuple[str, ...], place: Place | None) -> Node:
+    """The only row of each key. A key with several rows fails the job, with an error that names the ``place``."""
     if any(set(each) <= set(keys) for each in traits(rows).upsert_keys):
         return rows
     calls = []
@@ -349,6 +352,6 @@ def choose(condition: Expression, value: Expression, other: Expression) -> Expre
     )
 
 
-def _unstable(place: Place | None) -> DefinitionError:
+def _unstable_error(place: Place | None) -> DefinitionError:
     hint = "do not compare UUID(), RAND() or the current time with it"
     return UnsupportedError((Problem(_UNSTABLE, where=str(place or ""), hint=hint),))
