@@ -17,7 +17,7 @@ from penstock.datastream import execution
 from penstock.flow.rows.calc import Calc, calc_of
 from penstock.ingest import lower, parse_pipeline
 from penstock.kafka.record_batches import scan
-from penstock.plan.deadletters import with_dead_letters
+from penstock.plan.dead_letter_sinks import with_dead_letters
 from penstock.plan.explain import explain
 from penstock.plan.flink_sql import flink_sql
 from penstock.plan.nodes import Filter, Job, Scan

@@ -22,7 +22,13 @@ KINDS = {
 ROOMS = ("plan/nodes", "flow/operators", "flow/windows", "flow/rows", "sql", "datastream", "ingest")
 #: The rules that put nodes into plans: changes of upserts and last rows, random values that are kept, dead letters,
 #: checks of values, windows.
-RULES = {"plan/planning.py", "plan/decided_values.py", "plan/deadletters.py", "plan/enforcing.py", "plan/windows.py"}
+RULES = {
+    "plan/planning.py",
+    "plan/decided_values.py",
+    "plan/dead_letter_sinks.py",
+    "plan/enforcing.py",
+    "plan/windows.py",
+}
 
 
 def kinds_imported(text: str) -> Iterator[str]:

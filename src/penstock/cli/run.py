@@ -19,7 +19,7 @@ from penstock.cli.display import add_pairs, count, describe_command, log_to, par
 from penstock.cli.reporter import Reporter, describe_restarts, read_text
 from penstock.errors import VERBOSE, DefinitionError, ExecutionError, OptionsError, PenstockError, Problem
 from penstock.plan.checks import check_guarantees, check_identities, check_settings
-from penstock.plan.deadletters import with_dead_letters
+from penstock.plan.dead_letter_sinks import with_dead_letters
 from penstock.plan.lifetimes import warn_of_growing_steps
 from penstock.plan.nodes import Job
 from penstock.plan.planning import plan_job

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from penstock.common import TypeInformation
 from penstock.common.conversions import CAUGHT, add_row_number, describe_raised
-from penstock.common.watermark_strategy import WatermarkGenerator, WatermarkOutput
 from penstock.datastream.function_steps import Step
 from penstock.datastream.functions import CoProcessFunction, ProcessFunction
 from penstock.datastream.output_tag import OutputTag
@@ -24,7 +23,7 @@ from penstock.errors import FunctionError, RecordError
 from penstock.types import arrow_type
 
 #: Flink's timestamp of a value that has none.
-_NO_TIMESTAMP = -(2**63)
+NO_TIMESTAMP = -(2**63)
 
 
 class ValueBatch:
@@ -155,38 +154,6 @@ class FilterCall(_Call):
 class CheckCall(_Call):
     def __call__(self, rows: ValueBatch, step: Step) -> None:
         self.each(rows, step, [])
-
-
-class TimestampsCall(_Call):
-    def __call__(self, rows: ValueBatch, step: Step) -> None:
-        times = rows.times or [None] * rows.count
-        out: list[int | None] = []
-        try:
-            out.extend(
-                int(self.function(value, _NO_TIMESTAMP if at is None else at))
-                for value, at in zip(rows.values(), times, strict=True)
-            )
-        except CAUGHT as error:
-            raise failed(step, error, rows.number(len(out))) from error
-        rows.times = out
-
-
-@dataclass(frozen=True)
-class WatermarksCall:
-    """A generator of watermarks, called with each value."""
-
-    generator: WatermarkGenerator
-
-    def __call__(self, rows: ValueBatch, step: Step) -> None:
-        output, found = WatermarkOutput(), list[int | None]()
-        try:
-            for value, at in zip(rows.values(), rows.times or (), strict=True):
-                self.generator.on_event(value, _NO_TIMESTAMP if at is None else at, output)
-                found.append(output.watermark)
-            self.generator.on_periodic_emit(output)
-        except CAUGHT as error:
-            raise failed(step, error, rows.number(min(len(found), rows.count - 1)) if rows.count else -1) from error
-        rows.watermarks = [*found[:-1], output.watermark] if found else []
 
 
 class FlatMapCall(_Call):

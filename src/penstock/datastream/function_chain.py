@@ -22,9 +22,7 @@ from penstock.datastream.function_calls import (
     PresentCall,
     ProcessCall,
     Repeat,
-    TimestampsCall,
     ValueBatch,
-    WatermarksCall,
     failed,
     later,
     of_row,
@@ -33,6 +31,7 @@ from penstock.datastream.function_steps import Step
 from penstock.datastream.functions import Function, RuntimeContext, Surroundings
 from penstock.datastream.output_tag import OutputTag
 from penstock.datastream.values import as_seen, write
+from penstock.datastream.watermark_calls import TimestampsCall, WatermarksCall
 from penstock.errors import FunctionError, RecordError
 from penstock.spi import Task
 from penstock.types import INT, Field, RowType, TimestampType, arrow_type

@@ -4,7 +4,7 @@
 statements into jobs. ``fragments`` binds pieces of SQL in YAML and Python.
 """
 
-from penstock.sql.bind.expressions.user_functions import NamedFunctions
+from penstock.sql.bind.expressions.visible_functions import NamedFunctions
 from penstock.sql.bind.tables.definitions import ComputedColumn, locate_problem, read_table
 from penstock.sql.fragments import (
     TableSchema,

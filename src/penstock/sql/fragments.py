@@ -12,7 +12,7 @@ from penstock.plan.nodes import Item
 from penstock.spi import Column
 from penstock.sql.bind.expressions.scope import Scope
 from penstock.sql.bind.expressions.selection import number_names, select
-from penstock.sql.bind.expressions.user_functions import NO_FUNCTIONS, UserFunctions
+from penstock.sql.bind.expressions.visible_functions import NO_FUNCTIONS, UserFunctions
 from penstock.sql.bind.tables.definitions import Declaration, bind_columns, check_storable, check_typed, make_not_null
 from penstock.sql.parse.commands import split_statements
 from penstock.sql.parse.definitions import column_declaration, parse_schema

@@ -21,7 +21,7 @@ from penstock.delivery import deliver
 from penstock.engine.checkpoint import JobCheckpoint, read_location, savepoints
 from penstock.engine.checkpoint.committed import read_committed, write_started, write_state, write_stopped
 from penstock.engine.checkpoint.savepoints import check_origin, origin_of, read_savepoint, write_savepoint, write_starts
-from penstock.engine.runs.batches import JobProgress
+from penstock.engine.runs.batch_positions import JobProgress
 from penstock.engine.runs.query import Query
 from penstock.errors import (
     AbortableError,

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from penstock.engine.runs import supervisor
-from penstock.engine.runs.batches import JobProgress
+from penstock.engine.runs.batch_positions import JobProgress
 from penstock.engine.runs.query import Query
 from penstock.engine.runs.restarts import Restarts
 from penstock.engine.runs.supervisor import RunningJob, _check_alone

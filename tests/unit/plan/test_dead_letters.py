@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.plan.deadletters import with_dead_letters
+from penstock.plan.dead_letter_sinks import with_dead_letters
 from penstock.plan.explain import explain
 from penstock.plan.nodes import DeadLetters, Filter, Project, Scan, scans
 from penstock.plan.walk import base

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from penstock.errors import SchemaError, UnsupportedError
-from penstock.plan.deadletters import with_dead_letters
+from penstock.plan.dead_letter_sinks import with_dead_letters
 from penstock.plan.explain import explain
 from penstock.plan.nodes import (
     DeadLetters,

@@ -23,8 +23,8 @@ from penstock.clock import now_ms
 from penstock.delivery import FINISH_BATCH, deliver, run_with_retries
 from penstock.engine.checkpoint.committed import read_state, write_state
 from penstock.engine.checkpoint.target import CheckpointTarget
+from penstock.engine.runs.batch_positions import StepProgress
 from penstock.engine.runs.batch_times import BatchTimes
-from penstock.engine.runs.batches import StepProgress
 from penstock.engine.runs.former_rows import convert_edges, read_former_rows
 from penstock.engine.runs.identity import shown_sink
 from penstock.engine.runs.operator_reports import OperatorReport, next_wake, operator_reports, operator_times

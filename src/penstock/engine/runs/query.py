@@ -20,7 +20,8 @@ from penstock.engine.checkpoint.committed import STATE, keeps_nothing, write_sta
 from penstock.engine.checkpoint.fits import claimed_steps
 from penstock.engine.checkpoint.lease import Lease
 from penstock.engine.checkpoint.savepoints import check_origin, origin_of, write_starts
-from penstock.engine.runs.batches import JobProgress, describe_batch, replaced_entry_error
+from penstock.engine.runs.batch_positions import JobProgress, describe_batch, replaced_entry_error
+from penstock.engine.runs.driver_tasks import DriverTask
 from penstock.engine.runs.failures import (
     FOREIGN,
     explain_failure,
@@ -33,7 +34,7 @@ from penstock.engine.runs.identity import identify, ordered_scans, uids_of
 from penstock.engine.runs.reports import Reports, reports_of
 from penstock.engine.runs.sources import SourceSet, runtime
 from penstock.engine.runs.states import check_no_state
-from penstock.engine.runs.write_tasks import DriverTask, ReadingTasks
+from penstock.engine.runs.write_tasks import ReadingTasks
 from penstock.engine.session import close_idle_callbacks, is_alive, kernel_session
 from penstock.errors import BatchError, ExecutionError, PenstockError, RecordError
 from penstock.flow.graph.outlets import Target

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from penstock.engine.checkpoint import JobCheckpoint, open_checkpoint, read_location
 from penstock.engine.checkpoint.lease import Lease
 from penstock.engine.checkpoint.savepoints import write_savepoint
-from penstock.engine.runs.batches import JobProgress
+from penstock.engine.runs.batch_positions import JobProgress
 from penstock.engine.runs.failures import FOREIGN, spark_gone_error
 from penstock.engine.runs.query import Query
 from penstock.engine.runs.restarts import Restarts
@@ -36,7 +36,7 @@ from penstock.errors import (
     UnclaimedIdError,
 )
 from penstock.plan.checks import check_guarantees, check_settings
-from penstock.plan.deadletters import with_dead_letters
+from penstock.plan.dead_letter_sinks import with_dead_letters
 from penstock.plan.lifetimes import warn_of_growing_steps
 from penstock.plan.nodes import Job
 from penstock.plan.notes import notes_of

@@ -23,7 +23,6 @@ from penstock.flow.graph.exchange import EXCHANGE, ORDER, Origin, Receiver, Send
 from penstock.flow.graph.outlets import send_written
 from penstock.flow.state.storage import Storage
 from penstock.spi import (
-    OnDriver,
     Task,
     TaskResults,
     WriterFactory,
@@ -53,30 +52,12 @@ class ReadingTasks:
         """Run the tasks, and with ``by_owners`` those of the owners, in one job of Spark."""
         spark = self.frame.sparkSession
         if not by_owners:
-            given = _instructions(self.tasks, instructions)
-            return _read_results(self.writers, *collect_rows(self.frame, given, once=once))
+            given = build_instructions(self.tasks, instructions)
+            return read_results(self.writers, *collect_rows(self.frame, given, once=once))
         with scratch_folder(spark) as folder:
             job = _publish_by_owners(self.frame, self.writers, instructions, None)
-            given = _instructions(self.tasks, folder=folder)
-            return _read_results(self.writers, *collect_rows(job, given, once=once))
-
-
-@dataclass(frozen=True, eq=False)
-class DriverTask:
-    """The one task of a small batch, which the driver runs (:class:`penstock.spi.WriteTasks`)."""
-
-    batch: OnDriver
-    writers: WriterFactory
-    stopping: Callable[[], bool]
-    state = ""
-    computed = False
-
-    def collect(self, instructions: str = "", *, by_owners: bool = False, once: bool = False) -> TaskResults:
-        """Run the task, which runs once in any case."""
-        if not by_owners:
-            return _read_results(self.writers, self.batch.collect(_instructions(1, instructions)))
-        passed = self.batch.collect(_instructions(1))
-        return _publish_on_driver(self.writers, instructions, passed, None, self.stopping)
+            given = build_instructions(self.tasks, folder=folder)
+            return read_results(self.writers, *collect_rows(job, given, once=once))
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,15 +78,15 @@ class ComputedTasks:
     def collect(self, instructions: str = "", *, by_owners: bool = False, once: bool = False) -> TaskResults:
         """The results, or those of the owners, which publish the rows that were passed on."""
         if not self.passed.num_rows:
-            return _read_results(self.writers, self.results)
+            return read_results(self.writers, self.results)
         if pc.sum(self.passed.column("bytes")).as_py() <= _MOST_BYTES_OF_DRIVER:
-            return _publish_on_driver(self.writers, instructions, self.passed, self.storage, self.stopping)
+            return publish_on_driver(self.writers, instructions, self.passed, self.storage, self.stopping)
         passed = self.spark.createDataFrame(fit_owners(self.passed, self.writers.owners))
         job = _publish_by_owners(passed, self.writers, instructions, self.storage)
-        return _read_results(self.writers, *collect_rows(job, once=once))
+        return read_results(self.writers, *collect_rows(job, once=once))
 
 
-def _instructions(tasks: int, writer: str | None = None, folder: str = "") -> str:
+def build_instructions(tasks: int, writer: str | None = None, folder: str = "") -> str:
     """The instructions of reading tasks whose writers have those of ``writer``; None: they pass rows on."""
     return pickle_text(BatchInstructions("", tasks, 1, False, folder, writers=(writer,)))
 
@@ -161,7 +142,7 @@ def _publish_by_owners(
     return map_batches(owned, run, from_arrow_schema(EXCHANGE))
 
 
-def _publish_on_driver(
+def publish_on_driver(
     writers: WriterFactory, instructions: str, passed: pa.Table, storage: Storage | None, stopping: Callable[[], bool]
 ) -> TaskResults:
     """The results of the driver, which publishes the rows as one task. Raises AbortableError when the job is to end
@@ -177,7 +158,7 @@ def _publish_on_driver(
         raise
     except Exception as error:
         raise BatchError(f"{type(error).__name__}: {error}") from error
-    return _read_results(writers, pa.Table.from_batches([results]))
+    return read_results(writers, pa.Table.from_batches([results]))
 
 
 def _publish(
@@ -194,7 +175,7 @@ def _publish(
         return sender.take_rows()
 
 
-def _read_results(writers: WriterFactory, rows: pa.Table, doubt: str = "") -> TaskResults:
+def read_results(writers: WriterFactory, rows: pa.Table, doubt: str = "") -> TaskResults:
     """The results of tasks, from the rows that they sent."""
     receiver = Receiver()
     batches = [batch for sent in rows.to_batches() for batch in receiver.batches(sent)]

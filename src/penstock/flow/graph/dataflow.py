@@ -32,8 +32,9 @@ from penstock.flow.graph.outlets import Outlets, Target
 from penstock.flow.operators.contract import Combiner, Operator, OperatorContext
 from penstock.flow.rows.calc import Calc
 from penstock.flow.rows.calls import BatchTransform, TaskFunctions
-from penstock.flow.rows.division import Division, divide_rows
+from penstock.flow.rows.dead_letters import drop_dead_letters, select_dead_letters
 from penstock.flow.rows.envelope import ARRIVED, HASH, WEIGHT
+from penstock.flow.rows.rows_by_output import Division, divide_rows
 from penstock.flow.state.kept_output import KeptFile
 from penstock.flow.state.segments import SegmentRef, TableSpec
 from penstock.flow.state.storage import Storage
@@ -44,12 +45,12 @@ from penstock.flow.time.watermarks import (
     Clock,
     MeasuredWatermarks,
     PendingPartitions,
-    WatermarkGenerator,
+    ScanWatermarks,
     operator_clock,
 )
 from penstock.flow.windows.assigning import Chain
 from penstock.plan.step_identity import SIDES
-from penstock.spi import DEAD_LETTER, HIDDEN, KIND, WATERMARK, Output, Stage, Task, drop_dead_letters, unpickle_text
+from penstock.spi import KIND, WATERMARK, Output, Stage, Task, unpickle_text
 from penstock.types import RowKind
 
 #: Rows that several outputs filter are gathered: so many for each of them, and no more than so many rows and bytes.
@@ -218,7 +219,7 @@ class Dataflow:
     outputs: tuple[Output, ...]
     storage: str = ""
     targets: tuple[Target, ...] = ()
-    generators: tuple[WatermarkGenerator, ...] = ()
+    generators: tuple[ScanWatermarks, ...] = ()
 
     @property
     def processing(self) -> bool:
@@ -380,7 +381,7 @@ class _Work:
             if branch.calc is not None:
                 self._deliver(branch, self._compute(branch, rows))
             elif branch.output is not None:
-                self._deliver(branch, _dead_letters(batch, self.flow.outputs[branch.output].schema.names))
+                self._deliver(branch, select_dead_letters(batch, self.flow.outputs[branch.output].schema.names))
         for division in reading.divisions:
             for number, divided in division.divide(rows):
                 self._deliver(reading.branches[number], divided)
@@ -585,11 +586,3 @@ def _with_kinds(rows: pa.RecordBatch) -> pa.RecordBatch:
         index = rows.schema.get_field_index(KIND)
         return rows.set_column(index, KIND, rows.column(index).fill_null(int(RowKind.INSERT)))
     return rows.append_column(KIND, pa.array(np.full(rows.num_rows, int(RowKind.INSERT), np.int8)))
-
-
-def _dead_letters(batch: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:
-    """The dead letters among the rows of a scan, with the columns HIDDEN."""
-    chosen = batch.filter(batch.column(DEAD_LETTER).is_valid())
-    columns = chosen.column(DEAD_LETTER).flatten()
-    hidden = [chosen.column(name) for name in HIDDEN.names]
-    return pa.RecordBatch.from_arrays([*columns, *hidden], names=[*names, *HIDDEN.names])

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from penstock.flow.state.manifest import Manifest
-from penstock.flow.time.watermarks import MeasuredWatermarks, PendingPartitions, WatermarkGenerator, WatermarkProgress
+from penstock.flow.time.watermarks import MeasuredWatermarks, PendingPartitions, ScanWatermarks, WatermarkProgress
 from penstock.spi import Batch, Source, SourcePartition
 
 
@@ -14,7 +14,7 @@ from penstock.spi import Batch, Source, SourcePartition
 class EventTimes:
     """What a batch begins with, and what the next one begins with. ``sources`` are in the order of the scans."""
 
-    generators: Sequence[WatermarkGenerator]
+    generators: Sequence[ScanWatermarks]
     sources: Sequence[Source]
 
     def pending_partitions(self, batch: Batch, before: Manifest) -> Mapping[int, PendingPartitions]:
@@ -47,10 +47,10 @@ class EventTimes:
             if reached and not source.measures:
                 source.receive_watermarks(reached, batch.end[generator.scan])
 
-    def _partitions(self, generator: WatermarkGenerator, batch: Batch) -> Sequence[SourcePartition]:
+    def _partitions(self, generator: ScanWatermarks, batch: Batch) -> Sequence[SourcePartition]:
         return self.sources[generator.scan].partitions(batch.end[generator.scan])
 
-    def _pending(self, generator: WatermarkGenerator, batch: Batch, before: Manifest) -> PendingPartitions:
+    def _pending(self, generator: ScanWatermarks, batch: Batch, before: Manifest) -> PendingPartitions:
         known = before.times.get(generator.name, WatermarkProgress())
         found = self._partitions(generator, batch)
         waiting = {each.number: known.partitions.get(each.name) for each in found if not (each.idle or each.ended)}

@@ -20,7 +20,7 @@ from penstock.flow.rows.calc import Calc, Projection, calc_of, calc_of_rows, che
 from penstock.flow.rows.calls import BatchTransform, FunctionCall
 from penstock.flow.rows.expressions import NoKernel
 from penstock.flow.rows.row_works import PathFacts, make_work
-from penstock.flow.time.watermarks import TIMESTAMP, WatermarkGenerator
+from penstock.flow.time.watermarks import TIMESTAMP, ScanWatermarks
 from penstock.flow.windows.assigning import Chain
 from penstock.plan.enforcing import fit_columns
 from penstock.plan.expressions import Call, Expression, Literal, walk
@@ -71,7 +71,7 @@ class Planner:
     lenient: bool = False
     branches: list[Branch] = field(default_factory=list)
     vertices: list[Vertex] = field(default_factory=list)
-    generators: list[WatermarkGenerator] = field(default_factory=list)
+    generators: list[ScanWatermarks] = field(default_factory=list)
     _made: dict[int, int] = field(default_factory=dict)
     #: The numbers of the calls of functions, by the steps up to each: paths of several sinks share them.
     _calls: dict[tuple[Node, ...], int] = field(default_factory=dict)
@@ -259,7 +259,7 @@ class Planner:
         names = [each.table for each in self.scans]
         again = names[:number].count(names[number])
         measure = meaning(Lineage().expression(node.input, moment))
-        generator = WatermarkGenerator(
+        generator = ScanWatermarks(
             f"{names[number]}-{again + 1}" if again else names[number], number, calc, lag, measure
         )
         for at, each in enumerate(self.generators):

@@ -20,7 +20,7 @@ from penstock.spi import HIDDEN
 #: The watermark before the first row, and that after the last one.
 NEVER, END_OF_TIME = -(1 << 63), (1 << 63) - 1
 
-#: The only column of the result of :attr:`WatermarkGenerator.calc`.
+#: The only column of the result of :attr:`ScanWatermarks.calc`.
 TIMESTAMP = "moment"
 
 
@@ -40,7 +40,7 @@ class Clock:
 
 
 @dataclass(frozen=True)
-class WatermarkGenerator:
+class ScanWatermarks:
     """How the event time of a scan's rows is measured, or of those that the user's functions make of them: ``calc``
     computes a timestamp of each, from which ``lag`` microseconds are subtracted. ``name`` is that in manifests, where
     ``measure`` says what the timestamp is."""

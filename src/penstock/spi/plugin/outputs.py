@@ -5,9 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import pyarrow as pa
-
-from penstock.spi.plugin.envelope import DEAD_LETTER
 from penstock.types import RowType
 
 
@@ -20,11 +17,3 @@ class Output:
     table: str
     spec: Any
     schema: RowType
-
-
-def drop_dead_letters(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The rows of ``batch`` that are not dead letters, without the column of those."""
-    if DEAD_LETTER not in batch.schema.names:
-        return batch
-    letters, rows = batch.column(DEAD_LETTER), batch.drop_columns([DEAD_LETTER])
-    return rows if letters.null_count == len(letters) else rows.filter(letters.is_null())

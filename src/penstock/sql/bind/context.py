@@ -9,7 +9,7 @@ from penstock.plan.expressions import Expression
 from penstock.sql.bind.correlation import offset_of_outer, reads_outer
 from penstock.sql.bind.expressions.resolution import CORRELATED, NamedTable
 from penstock.sql.bind.expressions.scope import Scope
-from penstock.sql.bind.expressions.user_functions import NO_FUNCTIONS, UserFunctions
+from penstock.sql.bind.expressions.visible_functions import NO_FUNCTIONS, UserFunctions
 from penstock.sql.parse.source import Errors, SourceText
 from penstock.sql.parse.syntax import Name
 from penstock.types import RowType

@@ -17,7 +17,7 @@ from penstock.sql.bind.expressions.literals import bind_literal
 from penstock.sql.bind.expressions.over_functions import OverBinder
 from penstock.sql.bind.expressions.resolution import Names
 from penstock.sql.bind.expressions.row_numbers import RowNumber
-from penstock.sql.bind.expressions.user_functions import NO_FUNCTIONS, UserFunctions
+from penstock.sql.bind.expressions.visible_functions import NO_FUNCTIONS, UserFunctions
 from penstock.sql.parse.source import suggest_similar
 from penstock.sql.parse.syntax import (
     Name,

@@ -21,7 +21,7 @@ from penstock.sql.bind.expressions.resolution import NamedTable
 from penstock.sql.bind.expressions.row_numbers import RowNumber, has_row_number
 from penstock.sql.bind.expressions.scope import Scope
 from penstock.sql.bind.expressions.selection import Selected, number_names, select
-from penstock.sql.bind.expressions.user_functions import NO_FUNCTIONS, UserFunctions
+from penstock.sql.bind.expressions.visible_functions import NO_FUNCTIONS, UserFunctions
 from penstock.sql.bind.groups.grouping import keep_distinct
 from penstock.sql.bind.joins.conditions import JoinSource
 from penstock.sql.bind.overs import OverPlan

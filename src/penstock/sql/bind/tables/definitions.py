@@ -29,7 +29,7 @@ from penstock.spi import (
     split_options,
 )
 from penstock.sql.bind.expressions.scope import NO_INTERVAL, UNTYPED_NULL, Scope
-from penstock.sql.bind.expressions.user_functions import NO_FUNCTIONS, UserFunctions
+from penstock.sql.bind.expressions.visible_functions import NO_FUNCTIONS, UserFunctions
 from penstock.sql.parse.source import Errors, SourceText
 from penstock.sql.parse.statements import ColumnDeclaration, CreateTable
 from penstock.sql.parse.syntax import Name

@@ -1,4 +1,4 @@
-"""The batches of a query: their positions in Spark's log, and their publication by the job's committers."""
+"""The batches of a query: their positions in Spark's log, and how far a job has come."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ import pytest
 
 from penstock.errors import RecordError
 from penstock.flow.rows.calc import Calc, calc_of
-from penstock.flow.rows.division import divide_rows
+from penstock.flow.rows.rows_by_output import divide_rows
 from penstock.plan.nodes import Filter, Project, Scan, row_of
 from penstock.spi import HIDDEN
 from penstock.sql import parse_condition, parse_projection
