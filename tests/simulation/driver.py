@@ -125,7 +125,7 @@ class SimulatedJobs:
                 encoded = [each for each in encoded if each is not lost]
             runs = [
                 lambda owner=owner: publish(
-                    self._own(spec, owner), Task(owner, owners, instructions), _owned(encoded, owner, owners)
+                    self._own(spec, owner), Task(owner, owners, instructions), _owned(encoded, owner, owners), _copy
                 )
                 for owner in range(owners)
             ]
@@ -134,7 +134,7 @@ class SimulatedJobs:
     def publish(self, passed: Sequence[pa.RecordBatch], spec: WriteSpec, instructions: str) -> TaskResults:
         """As on the driver: what writers have passed on is published by one task."""
         fault = self._begin(spec, instructions)
-        run = partial(publish, self._own(spec, 0), Task(0, 1, instructions), passed)
+        run = partial(publish, self._own(spec, 0), Task(0, 1, instructions), passed, _copy)
         return self._end(self._run([run], dies=fault is TaskFault.DIES), fault)
 
     def _begin(self, spec: WriteSpec, instructions: str) -> TaskFault | None:
@@ -226,6 +226,11 @@ def _frame(records: Sequence[int], query: str) -> pa.RecordBatch:
     places = pa.array([0] * len(records), pa.int32())
     offsets = pa.array(list(records), pa.int64())
     return pa.RecordBatch.from_arrays([values, places, offsets], names=["value", *HIDDEN.names])
+
+
+def _copy(data: pa.Buffer) -> memoryview:
+    """Bytes that a task may change."""
+    return memoryview(bytearray(data))
 
 
 def _owned(encoded: Sequence[dict[str, Any]], owner: int, owners: int) -> Iterator[pa.RecordBatch]:

@@ -17,6 +17,10 @@ from penstock.spi import Watermark
 __all__ = ["TimestampAssigner", "WatermarkGenerator", "WatermarkOutput", "WatermarkStrategy"]
 
 
+#: Timestamps have 64 bits of microseconds.
+_LAST_MILLIS = (2**63 - 1) // 1000
+
+
 def expect_strategy(given: Any, call: str) -> WatermarkStrategy:
     """``given``, the strategy of a ``call``. Raises ArgumentError for anything else."""
     hint = (
@@ -48,8 +52,11 @@ class WatermarkOutput:
         self.watermark: int | None = None
 
     def emit_watermark(self, watermark: int) -> None:
-        """No value with a timestamp up to ``watermark``, in ms since 1970, is expected any more."""
-        self.watermark = int(watermark) if self.watermark is None else max(self.watermark, int(watermark))
+        """No value with a timestamp up to ``watermark``, in ms since 1970, is expected any more. A watermark before all
+        timestamps says nothing; one after all of them is as the last of them."""
+        at = min(int(watermark), _LAST_MILLIS)
+        if at >= -_LAST_MILLIS:
+            self.watermark = at if self.watermark is None else max(self.watermark, at)
 
     def mark_idle(self) -> None:
         """No effect: partitions without records are idle after :meth:`WatermarkStrategy.with_idleness`."""
@@ -160,8 +167,5 @@ class WatermarkStrategy:
 
     @property
     def watermark(self) -> Watermark | None:
-        """The watermark of a table: of the timestamps of its records, or measured behind the functions that find
-        timestamps or watermarks."""
-        if not self.generates:
-            return None
-        return Watermark(lag=None if self.assigner is not None else self.lag, idle_timeout=self.idleness)
+        """The watermark of a table whose records have the timestamps of the stream; None without one."""
+        return None if self.lag is None else Watermark(lag=self.lag, idle_timeout=self.idleness)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from penstock.common import TypeInformation
 from penstock.common.arrow_functions import ArrowFunction
 from penstock.common.conversions import CAUGHT
+from penstock.common.watermark_strategy import WatermarkGenerator
 from penstock.datastream.function_calls import (
     ArrowCall,
     CheckCall,
@@ -171,10 +172,20 @@ class OpenChain:
             case "timestamps":
                 return TimestampsCall(call)
             case "watermarks":
-                return WatermarksCall(call())
+                return WatermarksCall(self._make(step, call))
             case "repeat":
                 return Repeat(function)
         return CheckCall(call)
+
+    def _make(self, step: Step, call: Callable[[], Any]) -> WatermarkGenerator:
+        """The generator that a strategy makes."""
+        try:
+            found = call()
+            if not hasattr(found, "on_event"):
+                raise TypeError(f"expected a WatermarkGenerator, not {type(found).__name__}")
+        except CAUGHT as error:
+            raise failed(step, error, -1) from error
+        return found  # type: ignore[no-any-return]
 
     def __call__(self, columns: Sequence[pa.Array]) -> tuple[list[pa.Array], NDArray[np.int64]]:
         """The results for the rows of ``columns``, and the number of the row that each came from. Raises FunctionError

@@ -6,11 +6,12 @@ them all. Functions that follow one another become one node, which calls them in
 
 from __future__ import annotations
 
+import dis
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from penstock.common import TypeInformation
+from penstock.common import TypeInformation, WatermarkStrategy
 from penstock.datastream.function_chain import (
     OUTPUT,
     TIMESTAMP,
@@ -36,12 +37,14 @@ from penstock.datastream.transformations import (
     WatermarkStep,
     fold,
 )
-from penstock.errors import DefinitionError
+from penstock.errors import DefinitionError, Problem, UnsupportedError
 from penstock.plan.expressions import Call, ColumnRef, Expression, Literal, call, cast
 from penstock.plan.nodes import AssignWatermarks, Filter, Item, MapRows, Node, Project, Scan, Sink, project, row_of
 from penstock.spi import Column, ColumnKind, TableDefinition, Watermark, connectors, scan_spec, sink_spec
 from penstock.types import BOOLEAN, INT, IntervalType, RowType, TimestampType
 
+#: Those of ``process_element``: itself, the value and the context.
+_ARGUMENTS = 3
 #: The column of timestamps in Kafka's tables.
 _METADATA = Column(TIMESTAMP, TIMESTAMP_TYPE, ColumnKind.METADATA, "timestamp")
 
@@ -49,12 +52,13 @@ _METADATA = Column(TIMESTAMP, TIMESTAMP_TYPE, ColumnKind.METADATA, "timestamp")
 @dataclass(frozen=True)
 class Branch:
     """One of the nodes that give a stream's values. ``timed``: with a timestamp in the last column. ``watermarked``:
-    watermarks follow these. ``free``: nothing else takes the node's rows."""
+    watermarks follow these; ``seen``: functions have seen them. ``free``: nothing else takes the node's rows."""
 
     node: Node
     info: TypeInformation
     timed: bool
     watermarked: bool = False
+    seen: bool = False
     free: bool = False
 
 
@@ -108,6 +112,17 @@ class _Lowering:
         """The plan's sinks for one of the program's: one for each branch."""
         return [self._sink(step, branch, name, job_name) for branch in self._of[id(step)]]
 
+    def _assigned_above(self, source: SourceStep) -> tuple[WatermarkStrategy, ...]:
+        """The strategies with watermarks that are assigned to what is made of a source's values."""
+        reached: set[int] = {id(source)}
+        found = []
+        for step in self._steps.order:
+            if any(id(each) in reached for each in step.inputs):
+                reached.add(id(step))
+                if isinstance(step, WatermarkStep) and step.strategy.generates:
+                    found.append(step.strategy)
+        return tuple(found)
+
     def branches(self, step: Transformation, inputs: tuple[tuple[Branch, ...], ...]) -> tuple[Branch, ...]:
         """The branches of a step."""
         match step:
@@ -141,15 +156,17 @@ class _Lowering:
     def _source(self, step: SourceStep) -> Branch:
         timed = self._timed and self._times is TimeCharacteristic.EventTime and step.source.timestamps
         table = read_table(step, timed=timed)
-        if self._watermarked and table.watermark is None and step.source.timestamps:
-            table = replace(table, watermark=Watermark(lag=None))  # measured behind functions
+        assigned = self._assigned_above(step) if self._watermarked and step.source.timestamps else ()
+        if table.watermark is None and assigned:  # measured behind functions
+            idle = min((each.idleness for each in assigned if each.idleness is not None), default=None)
+            table = replace(table, watermark=Watermark(lag=None, idle_timeout=idle))
         connector = table.options["connector"]
         spec = scan_spec(connectors.get(connector), table)
         branch = Branch(Scan(table.produced, table.name, connector, spec, uid=step.uid), step.source.read_info, timed)
-        if timed and table.watermark is not None and table.watermark.lag is not None:
-            branch = self._lagging(branch, table.watermark.lag)
         if self._timed and self._times is TimeCharacteristic.IngestionTime:
             branch = _ingested(branch)
+        if branch.timed and table.watermark is not None and table.watermark.lag is not None:
+            branch = self._lagging(branch, table.watermark.lag)
         for each in step.steps:
             branch = self._called(step, each, branch)
         return branch
@@ -157,6 +174,11 @@ class _Lowering:
     def _assigned(self, step: WatermarkStep, branch: Branch) -> Branch:
         """The branch with the timestamps and watermarks of a strategy."""
         strategy = step.strategy
+        if branch.seen and strategy.generates:
+            hint = "assign timestamps and watermarks before the first process function that asks for the watermark"
+            reason = "comes after a process function that sees the watermarks from before, which is not supported"
+            raise UnsupportedError((Problem(reason, step.name, hint=hint),))
+        branch = replace(branch, watermarked=False)
         if strategy.assigner is not None:
             timestamps = Step("timestamps", strategy.assigner, branch.info, "extract_timestamp", step.name)
             branch = self._called(step, timestamps, branch)
@@ -185,7 +207,7 @@ class _Lowering:
         if tags:
             each = replace(each, tags=tags)
         below = branch.node
-        watermarked = branch.watermarked and each.kind == "process"
+        watermarked = branch.watermarked and _asks_for_watermark(each)
         before = below.rows if isinstance(below, MapRows) and branch.free and not step.starts_chain else None
         if isinstance(before, FunctionChain) and (before.watermarked or not watermarked):
             assert isinstance(below, MapRows)  # noqa: S101
@@ -194,7 +216,7 @@ class _Lowering:
             chain = FunctionChain((each,), branch.info, branch.timed, self._surroundings, watermarked)
             below = _with_watermark(below) if watermarked else below
         node = MapRows(chain.schema, below, chain, uid=step.uid)
-        made = Branch(node, each.made, chain.gives_timestamps, branch.watermarked)
+        made = Branch(node, each.made, chain.gives_timestamps, branch.watermarked, branch.seen or watermarked)
         if tags:
             self._split.setdefault(id(step), []).append(made)
             return _picked(made, 0)
@@ -236,7 +258,26 @@ def _wants_times(step: Transformation) -> bool:
 
 def _sees_watermarks(step: Transformation) -> bool:
     """Whether a function of a step sees watermarks."""
-    return isinstance(step, FunctionStep) and any(each.kind == "process" for each in step.steps)
+    return isinstance(step, FunctionStep) and any(map(_asks_for_watermark, step.steps))
+
+
+def _asks_for_watermark(step: Step) -> bool:
+    """Whether a function may ask its context for the watermark: it is measured for those alone. A function that does
+    anything with its context but read other attributes may."""
+    if step.kind != "process":
+        return False
+    code = getattr(getattr(step.function, step.method, None), "__code__", None)
+    if code is None or code.co_argcount < _ARGUMENTS or code.co_varnames[_ARGUMENTS - 1] in code.co_cellvars:
+        return True
+    context, used = code.co_varnames[_ARGUMENTS - 1], list(dis.get_instructions(code))
+    for at, each in enumerate(used):
+        if each.argval == context or (isinstance(each.argval, tuple) and context in each.argval):
+            after = used[at + 1] if each.opname.startswith("LOAD_FAST") and each.argval == context else None
+            if after is None or not after.opname.startswith(("LOAD_ATTR", "LOAD_METHOD")):
+                return True
+            if after.argval == "timer_service":
+                return True
+    return False
 
 
 def _computed(branch: Branch, items: tuple[Item, ...], step: SqlMap) -> Branch:
@@ -282,7 +323,9 @@ def _picked(branch: Branch, number: int) -> Branch:
     if branch.timed:
         items.append(Item(TIMESTAMP, ColumnRef(TIMESTAMP, type=TIMESTAMP_TYPE)))
     kept = Filter(node.schema, node, condition)
-    return Branch(Project(row_of(tuple(items)), kept, tuple(items)), branch.info, branch.timed, branch.watermarked)
+    return Branch(
+        Project(row_of(tuple(items)), kept, tuple(items)), branch.info, branch.timed, branch.watermarked, branch.seen
+    )
 
 
 def _items(row: RowType) -> tuple[Item, ...]:

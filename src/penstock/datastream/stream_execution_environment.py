@@ -310,7 +310,7 @@ class StreamExecutionEnvironment:
         strategy = expect_strategy(watermark_strategy, "from_source")
         _check_type(source, type_info, source_name)
         table = source.table(source_name)
-        if source.timestamps or strategy.assigner is None:
+        if strategy.assigner is None and strategy.generator is None:
             table = replace(table, watermark=strategy.watermark)
         return assign_watermarks(self._read(source, table, source_name), strategy)
 

@@ -1,4 +1,5 @@
-"""A job as text that people read: its settings, sinks, steps and sources."""
+"""A job as text that people read: its settings, sinks, steps and sources. The line of each node comes from its
+:meth:`Node.explain_step`."""
 
 from __future__ import annotations
 

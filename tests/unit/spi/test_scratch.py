@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import ExecutionError, from_wire, to_wire
-from penstock.flow.graph.exchange import Origin, Sender, Spill
+from penstock.flow.graph.exchange import EdgeId, EdgeKind, Origin, Sender, Spill
 
 
 @contextmanager
@@ -32,12 +32,12 @@ def numbers(rows: int) -> pa.RecordBatch:
 
 def send(folder: Path, rows: int) -> None:
     with Sender(Origin(0, 0), str(folder)) as sender:
-        sender.send_batch(1, 0, numbers(rows))
+        sender.send_batch(EdgeId(EdgeKind.ROWS, 1), 0, numbers(rows))
 
 
 def spill(folder: Path, rows: int) -> None:
     sender = Sender(Origin(0, 0))
-    sender.send_batch(1, 0, numbers(rows))
+    sender.send_batch(EdgeId(EdgeKind.ROWS, 1), 0, numbers(rows))
     with Spill(str(folder), 0) as kept:
         kept.keep(sender.take_rows())
 

@@ -98,7 +98,7 @@ class Table:
 
 def find_current_schema(transaction: Transaction) -> str:
     """The schema in which a table without one is made. Raises DatabaseError if there is none."""
-    ((namespace,),) = transaction.rows("SELECT find_current_schema()::text")
+    ((namespace,),) = transaction.rows("SELECT current_schema()::text")
     if not namespace:
         raise DatabaseError(
             f"database {transaction.address}: the user's search path names no schema that exists, so there is none for "

@@ -98,7 +98,8 @@ def check_attempts(spark: SparkSession) -> None:
 
 @dataclass(eq=False)
 class FlowRun:
-    """The batches of one run of a job with state. ``scans`` are in the order of Spark's log."""
+    """The batches of one run of a job that has more than one committer, or for which
+    :func:`penstock.flow.graph.routes.plan_reading` gives None. ``scans`` are in the order of Spark's log."""
 
     job: Job
     scans: Sequence[Scan]

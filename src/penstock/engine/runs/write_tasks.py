@@ -167,7 +167,7 @@ def _publish(
     """Publish the rows of the exchange, which are sorted by :data:`ORDER`, as one owner. The results, in rows of the
     exchange."""
     assert writers.publish is not None, "these writers pass nothing on"  # noqa: S101
-    receiver = Receiver(storage)
+    receiver = Receiver(storage, writable=True)
     with Sender(Origin(0, task.number)) as sender:
         batches = (batch for sent in rows for batch in receiver.batches(sent))
         for each in writers.publish(task, batches, receiver.writable):

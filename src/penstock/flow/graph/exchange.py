@@ -182,11 +182,12 @@ class Sender:
 
 
 class Receiver:
-    """Reads rows of :data:`EXCHANGE`. Files are mapped into memory once each, as copies of this process; those without
-    a path are in the ``storage``."""
+    """Reads rows of :data:`EXCHANGE`. Files are mapped into memory once each; those without a path are in the
+    ``storage``. With ``writable`` a file is mapped as a copy that :meth:`writable` gives pieces of."""
 
-    def __init__(self, storage: Storage | None = None) -> None:
+    def __init__(self, storage: Storage | None = None, *, writable: bool = False) -> None:
         self._storage = storage
+        self._access = mmap.ACCESS_COPY if writable else mmap.ACCESS_READ
         self._files: dict[str, pa.Buffer] = {}
         #: The files that are mapped here, by the address at which each begins.
         self._mapped: dict[int, mmap.mmap] = {}
@@ -209,9 +210,9 @@ class Receiver:
             yield self._files[file].slice(position, size)
 
     def writable(self, data: pa.Buffer) -> memoryview:
-        """The bytes of a buffer of these batches, which the caller may change: where they are, if they are in a mapped
-        file, else a copy."""
-        for begin, mapped in self._mapped.items():
+        """The bytes of a buffer of these batches, which the caller may change: where they are, if they are in a file
+        that is mapped as a copy, else another copy."""
+        for begin, mapped in self._mapped.items() if self._access == mmap.ACCESS_COPY else ():
             if 0 <= data.address - begin < len(mapped):
                 at = data.address - begin
                 return memoryview(mapped)[at : at + data.size]
@@ -221,7 +222,7 @@ class Receiver:
         if self._storage is not None and not os.path.isabs(file):
             return self._storage.open(file)
         with open(file, "rb") as opened:
-            mapped = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_COPY)
+            mapped = mmap.mmap(opened.fileno(), 0, access=self._access)
         found = pa.py_buffer(mapped)
         self._mapped[found.address] = mapped
         return found

@@ -256,16 +256,15 @@ class Planner:
         if isinstance(calc, NoKernel):
             reason = f"{calc.function} has no kernel, so the watermark cannot be measured"
             raise UnsupportedError((Problem(reason, where=f"table '{self.scans[number].table}'", hint=_PLAINER),))
-        names = [each.table for each in self.scans]
-        again = names[:number].count(names[number])
-        measure = meaning(Lineage().expression(node.input, moment))
-        generator = ScanWatermarks(
-            f"{names[number]}-{again + 1}" if again else names[number], number, calc, lag, measure
-        )
         for at, each in enumerate(self.generators):
             if (each.scan, each.lag) == (number, lag) and _measures(each.calc) == _measures(calc):
                 return at
-        self.generators.append(generator)
+        names = [each.table for each in self.scans]
+        again = names[:number].count(names[number])
+        name = f"{names[number]}-{again + 1}" if again else names[number]
+        others = sum(each.scan == number for each in self.generators)
+        measure = meaning(Lineage().expression(node.input, moment))
+        self.generators.append(ScanWatermarks(f"{name}, {others + 1}" if others else name, number, calc, lag, measure))
         return len(self.generators) - 1
 
     def _measuring(self, node: Node, moment: Expression) -> Calc | Chain | NoKernel:
@@ -319,11 +318,12 @@ def _times_by_input(operator: Operator) -> tuple[str, ...]:
 
 
 def _measures(calc: BatchTransform) -> tuple[object, ...]:
-    """What distinguishes the work of generators: the calls of functions, and the expressions behind them."""
+    """What distinguishes the work of generators: the calls of functions, the conditions, and the last expressions."""
     works = calc.works if isinstance(calc, Chain) else (calc,)
     calls = [each.number for each in works if isinstance(each, FunctionCall)]
+    conditions = [each.expressions for work in works if isinstance(work, Calc) for each in work.conditions]
     assert isinstance(works[-1], Calc)  # noqa: S101 - it computes the timestamp
-    return (*calls, works[-1].items.expressions)
+    return (*calls, *conditions, works[-1].items.expressions)
 
 
 def _scan_of(node: Node) -> Node:

@@ -1,4 +1,4 @@
-"""Which segments to merge when.
+"""Plans merges: which segments to merge, and when. :meth:`Table.flush` (``flow/state/tables.py``) carries them out.
 
 At each point of the range of hashes there is a stack of segments, the newest on top. They have levels by size, each
 eight times the one below. Eight neighbours of one level are merged to one of the next: so each row is rewritten once

@@ -45,6 +45,9 @@ WRITTEN = pa.schema(
 )
 
 _ROWS_BYTES = 1 << 20
+#: Smaller record batches are copied before they are stamped: a stamp where they are mapped costs a page of memory until
+#: the task ends.
+_COPIED_BYTES = 64 << 10
 
 
 @dataclass(frozen=True)
@@ -169,7 +172,7 @@ def publish(
     spec: WriteSpec, task: Task, encoded: Iterable[pa.RecordBatch], writable: WritableBytes
 ) -> Iterator[pa.RecordBatch]:
     """Publish record batches that writers have passed on, in their order, and yield the acknowledgements. Producers
-    stamp them in place."""
+    stamp them in place: large ones where they are mapped."""
     counts = _Counts()
     with _producer(spec, task) as producer:
         for table in encoded:
@@ -180,7 +183,8 @@ def publish(
             data = writable(values)
             for row, (topic, partition, count, size) in enumerate(zip(*columns, strict=True)):
                 if topic:
-                    producer.submit(topic, partition, data[ends[row] : ends[row + 1]], count)
+                    piece = data[ends[row] : ends[row + 1]]
+                    producer.submit(topic, partition, bytearray(piece) if len(piece) < _COPIED_BYTES else piece, count)
                 else:
                     counts.add(partition, count, size)
         producer.flush()

@@ -1,4 +1,7 @@
-"""CREATE TABLE to a table definition: columns get types, computed columns get expressions."""
+"""CREATE TABLE to a table definition: columns get types, computed columns get expressions.
+
+The values of options are bound later, by :meth:`TableDefinition.bind_options` (``spi/plugin/tables.py``).
+"""
 
 from __future__ import annotations
 
