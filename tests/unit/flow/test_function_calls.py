@@ -6,14 +6,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 from penstock.flow.graph.dataflow import Dataflow
 from penstock.flow.graph.outlets import Target
 from penstock.flow.graph.planner import Planner
 from penstock.flow.graph.routes import outputs_of
+from penstock.flow.rows.calls import FunctionCall, FunctionStage, TaskFunctions
 from penstock.plan.nodes import Filter, Job, MapRows, Node, Sink, scans
-from penstock.spi import CHANGES, Guarantee, SinkCapabilities
+from penstock.spi import CHANGES, Guarantee, SinkCapabilities, Task
 from penstock.sql import parse_condition
 from penstock.types import RowKind
 from tests.tables import Written
@@ -99,3 +102,35 @@ def test_a_function_above_state_gets_the_rows_of_each_part_of_the_keys(tmp_path:
     found = driver.run([(0, given), (0, [])], 2)
     rows = [tuple(row.values())[:3] for each in found for row in each.to_pylist()]
     assert sorted(rows) == [(number, 1, 1) for number in range(5000)]
+
+
+def test_all_functions_are_closed_where_one_raises():
+    closed = []
+
+    class Opened:
+        def __init__(self, number: int):
+            self.number = number
+
+        def __call__(self, columns: Any) -> Any:
+            return list(columns), np.arange(len(columns[0]))
+
+        def close(self) -> None:
+            closed.append(self.number)
+            if self.number == 1:
+                raise ValueError("cannot be closed")
+
+    class Function:
+        def __init__(self, number: int):
+            self.number = number
+
+        def open(self, task: Task) -> Opened:
+            return Opened(self.number)
+
+    schema = pa.schema({"a": pa.int64()})
+    rows = pa.RecordBatch.from_pydict({"a": [1]}, schema=schema)
+    functions = TaskFunctions(Task(0, 1))
+    for number in range(3):
+        functions.batch(FunctionCall(number, FunctionStage(Function(number), ("a",), schema)), rows)
+    with pytest.raises(ValueError, match="cannot be closed"):
+        functions.__exit__(None, None, None)
+    assert sorted(closed) == [0, 1, 2]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Protocol, TypeAlias
@@ -107,8 +108,9 @@ class TaskFunctions:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for each in self._opened.values():
-            each.close()
+        with ExitStack() as closing:  # the others are closed where one raises
+            for each in self._opened.values():
+                closing.callback(each.close)
 
     def begin(self) -> None:
         """Other rows come: what was made of the last ones is not shared any more."""
