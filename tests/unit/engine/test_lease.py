@@ -8,10 +8,13 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -23,6 +26,12 @@ from penstock.engine.checkpoint.owners import Owner, Process, this_process
 from penstock.errors import AlreadyRunningError, CheckpointUnavailableError, FencedError
 
 pytestmark = pytest.mark.rule("look before taking over")
+
+
+def replace_sleep(monkeypatch: pytest.MonkeyPatch, sleep: Callable[..., Any]) -> None:
+    """The lease waits by ``sleep``; other threads by what they have."""
+    monkeypatch.setattr(lease, "time", SimpleNamespace(**{**vars(time), "sleep": sleep}))
+
 
 _HOLDER = """
 import sys
@@ -220,7 +229,7 @@ def test_a_first_on_another_machine_is_seen_by_what_it_says(
     first = leases.acquire()
     elsewhere("second")
     said = iter([lambda: None, lambda: None, first._renew])
-    monkeypatch.setattr(lease.time, "sleep", lambda _: next(said)())
+    replace_sleep(monkeypatch, lambda _: next(said)())
     with pytest.raises(AlreadyRunningError, match=rf"process {os.getpid()} on "):
         leases.acquire()
     assert len(leases.warnings) == 1
@@ -234,7 +243,7 @@ def test_a_first_on_another_machine_that_says_nothing_is_waited_for_no_longer_th
     first._over.set()
     elsewhere("second")
     slept: list[float] = []
-    monkeypatch.setattr(lease.time, "sleep", slept.append)
+    replace_sleep(monkeypatch, slept.append)
     monkeypatch.setattr(lease.time, "monotonic", lambda: sum(slept))
     second = leases.acquire()
     assert lease.SILENCE_SECONDS <= sum(slept) < 2 * lease.SILENCE_SECONDS
@@ -259,7 +268,7 @@ def test_a_first_is_listened_to_although_its_clock_is_minutes_behind(
     elsewhere("second")
     said = leases.place.read("alive.1") or {}
     leases.place.write("alive.1", {**said, "at_ms": said["at_ms"] - 300_000})
-    monkeypatch.setattr(lease.time, "sleep", lambda _: first._renew())
+    replace_sleep(monkeypatch, lambda _: first._renew())
     with pytest.raises(AlreadyRunningError):
         leases.acquire()
 
@@ -305,7 +314,7 @@ def test_the_one_that_takes_over_waits_for_the_end_of_the_other(
     second = leases.acquire(place, take_over=True)
     first.look()  # until the second has nothing else to look for
     slept = iter([lambda: None, first.release])
-    monkeypatch.setattr(lease.time, "sleep", lambda _: next(slept)())
+    replace_sleep(monkeypatch, lambda _: next(slept)())
     second.claim(lambda: False)
     assert not list(slept)
     second.look()
@@ -322,7 +331,7 @@ def test_one_that_stands_still_is_not_waited_for(leases: Leases, monkeypatch: py
     first = leases.holder()
     first.send_signal(signal.SIGSTOP)
     os.waitid(os.P_PID, first.pid, os.WSTOPPED | os.WNOWAIT)
-    monkeypatch.setattr(lease.time, "sleep", pytest.fail)
+    replace_sleep(monkeypatch, pytest.fail)
     second = leases.take_over(stopping=lambda: False)
     assert second.former is not None
     assert second.is_rival(str(second.former.process))
@@ -336,7 +345,7 @@ def test_one_that_said_nothing_for_long_is_not_waited_for(
     said = leases.place.read("alive.1") or {}
     leases.place.write("alive.1", {**said, "at_ms": said["at_ms"] - 601_000})
     elsewhere("second")
-    monkeypatch.setattr(lease.time, "sleep", pytest.fail)
+    replace_sleep(monkeypatch, pytest.fail)
     second = leases.take_over(stopping=lambda: False)
     assert second.is_rival(str(first.owner.process))  # it may stand still
 
