@@ -87,9 +87,7 @@ def binary_array(pieces: Sequence[Buffer]) -> pa.BinaryArray:
     """A column of these bytes, copied once. Arrow's own conversion never releases a memoryview."""
     offsets = np.zeros(len(pieces) + 1, np.int64)
     np.cumsum([len(each) for each in pieces], out=offsets[1:])
-    check_size(int(offsets[-1]), "raw")
-    buffers = (None, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(b"".join(pieces)))
-    return pa.Array.from_buffers(pa.binary(), len(pieces), buffers)
+    return slice_messages(np.frombuffer(b"".join(pieces), np.uint8), offsets, "raw")
 
 
 def build_batch(columns: list[pa.Array], schema: pa.Schema, rows: int) -> pa.RecordBatch:

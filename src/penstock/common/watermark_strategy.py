@@ -167,5 +167,8 @@ class WatermarkStrategy:
 
     @property
     def watermark(self) -> Watermark | None:
-        """The watermark of a table whose records have the timestamps of the stream; None without one."""
-        return None if self.lag is None else Watermark(lag=self.lag, idle_timeout=self.idleness)
+        """The watermark of a table whose records have the timestamps of the stream; None without one, and where
+        functions find the timestamps or the watermarks."""
+        if self.lag is None or self.assigner is not None:
+            return None
+        return Watermark(lag=self.lag, idle_timeout=self.idleness)

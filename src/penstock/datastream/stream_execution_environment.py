@@ -309,9 +309,7 @@ class StreamExecutionEnvironment:
         expect(source, Source, "from_source", _SOURCES)
         strategy = expect_strategy(watermark_strategy, "from_source")
         _check_type(source, type_info, source_name)
-        table = source.table(source_name)
-        if strategy.assigner is None and strategy.generator is None:
-            table = replace(table, watermark=strategy.watermark)
+        table = replace(source.table(source_name), watermark=strategy.watermark)
         return assign_watermarks(self._read(source, table, source_name), strategy)
 
     def add_source(

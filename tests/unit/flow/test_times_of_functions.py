@@ -54,6 +54,15 @@ class WithFunction(Running):
         return replace(job, sinks=rewrite(job.sinks, called))
 
 
+def random_tasks(numbers: random.Random, batch: int) -> list[list[Row]]:
+    """The rows of two tasks, whose times go on with the batches."""
+    return [
+        [("ab"[numbers.randrange(2)], numbers.randrange(9), 1000 * (2 * batch + numbers.randrange(6)))
+         for _ in range(numbers.randrange(6))]
+        for _ in range(2)
+    ]  # fmt: skip
+
+
 def changed(rows: list[Row]) -> list[Row]:
     return [
         row for k, n, ms in rows if n is not None and ms is not None and n % 2 == 0
@@ -68,11 +77,7 @@ def test_windows_follow_the_times_that_a_function_gives(tmp_path: Path, owners: 
     of_table = Running(QUERY, str(tmp_path / "table"))
     numbers, closed = random.Random(1), 0
     for batch in range(12):
-        tasks = [
-            [("ab"[numbers.randrange(2)], numbers.randrange(9), 1000 * (2 * batch + numbers.randrange(6)))
-             for _ in range(numbers.randrange(6))]
-            for _ in range(2)
-        ]  # fmt: skip
+        tasks = random_tasks(numbers, batch)
         found = with_function.run(tasks, owners, partitions=(0, 1, 0), ended=batch == 11)
         expected = of_table.run(list(map(changed, tasks)), owners, partitions=(0, 1, 0), ended=batch == 11)
         assert sorted(found) == sorted(expected)
@@ -128,11 +133,7 @@ def test_windows_follow_the_watermarks_of_a_generator(tmp_path: Path, owners: in
     with_generator, of_table = (make(QUERY, str(tmp_path / make.__name__)) for make in (WithGenerator, Running))
     numbers, closed = random.Random(1), 0
     for batch in range(12):
-        tasks = [
-            [("ab"[numbers.randrange(2)], numbers.randrange(9), 1000 * (2 * batch + numbers.randrange(6)))
-             for _ in range(numbers.randrange(6))]
-            for _ in range(2)
-        ]  # fmt: skip
+        tasks = random_tasks(numbers, batch)
         found, expected = (
             each.run(tasks, owners, partitions=(0, 1, 0), ended=batch == 11) for each in (with_generator, of_table)
         )

@@ -189,7 +189,7 @@ class Receiver:
         self._storage = storage
         self._access = mmap.ACCESS_COPY if writable else mmap.ACCESS_READ
         self._files: dict[str, pa.Buffer] = {}
-        #: The files that are mapped here, by the address at which each begins.
+        #: The files that are mapped as copies, by the address at which each begins.
         self._mapped: dict[int, mmap.mmap] = {}
 
     def batches(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
@@ -212,7 +212,7 @@ class Receiver:
     def writable(self, data: pa.Buffer) -> memoryview:
         """The bytes of a buffer of these batches, which the caller may change: where they are, if they are in a file
         that is mapped as a copy, else another copy."""
-        for begin, mapped in self._mapped.items() if self._access == mmap.ACCESS_COPY else ():
+        for begin, mapped in self._mapped.items():
             if 0 <= data.address - begin < len(mapped):
                 at = data.address - begin
                 return memoryview(mapped)[at : at + data.size]
@@ -224,7 +224,8 @@ class Receiver:
         with open(file, "rb") as opened:
             mapped = mmap.mmap(opened.fileno(), 0, access=self._access)
         found = pa.py_buffer(mapped)
-        self._mapped[found.address] = mapped
+        if self._access == mmap.ACCESS_COPY:
+            self._mapped[found.address] = mapped
         return found
 
 

@@ -9,10 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
-from penstock.columns.buffers import binary_array
+from penstock.columns.buffers import binary_array, binary_parts
 from penstock.connectors.kafka.sink.encoding import RowEncoder, describe_work
 from penstock.connectors.kafka.sink.spec import KafkaSinkSpec
 from penstock.kafka.produce import Producer, ProducerIdentity, SendCounts
@@ -178,9 +177,8 @@ def publish(
         for table in encoded:
             columns = [table.column(name).to_pylist() for name in ("topic", "partition", "count", "bytes")]
             column = table.column("data")
-            _, offsets, values = column.buffers()
-            ends = np.frombuffer(offsets, np.int32, len(column) + 1, column.offset * 4).tolist()
-            data = writable(values)
+            ends = binary_parts(column)[1].tolist()
+            data = writable(column.buffers()[2])
             for row, (topic, partition, count, size) in enumerate(zip(*columns, strict=True)):
                 if topic:
                     piece = data[ends[row] : ends[row + 1]]

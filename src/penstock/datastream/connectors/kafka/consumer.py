@@ -93,8 +93,7 @@ class FlinkKafkaConsumerBase(Source):
 
     def table(self, name: str) -> TableDefinition:
         """The table that is read. Raises OptionsError when properties are missing."""
-        own = self.strategy.assigner is not None or self.strategy.generator is not None
-        return replace(self._source().table(name), watermark=None if own else self.strategy.watermark)
+        return replace(self._source().table(name), watermark=self.strategy.watermark)
 
     def steps(self) -> tuple[Step, ...]:
         """The functions that make values of the rows."""
