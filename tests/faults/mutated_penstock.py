@@ -371,7 +371,7 @@ def attempt_unbound() -> None:
         storage = flow._states.storage
         names = [each.name for each in storage.files() if each.name.endswith(".manifest")]
         (before,) = (each for each in names if each.startswith(f"{batch.id - 1:09d}-"))
-        return flow.run(batch, self.frame, self.folder, _reference(storage, before))
+        return flow.run(batch, self.given, self.folder, _reference(storage, before))
 
     _Operators.kept = kept
 
