@@ -58,7 +58,7 @@ def main() -> int:
         topics = Topics.of(cluster.bootstrap)
         try:
             for case in Cases(topics, arguments, Path(folder)).select():
-                found[case.name] = case.records, list(_rounds(case, sides, topics, arguments.rounds))
+                found[case.name] = case.records, list(_rounds(case, sides, topics, arguments))
                 print(_line(case.name, *found[case.name]), flush=True)
         finally:
             for side in sides.values():
@@ -81,6 +81,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--events", type=int, default=1_000_000, help="of Nexmark, a multiple of 50")
     parser.add_argument("--rows", type=int, default=2_000_000, help="of jobs in batch mode")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--warmups", type=int, default=1, help="rounds before these: first jobs pay the JVM's compiler")
     parser.add_argument("--only", help="comma-separated parts of names of jobs")
     parser.add_argument("--list", action="store_true", help="print the names of the jobs, and end")
     parser.add_argument("--latency", action="store_true", help="the delay of records at 1,000 records/s, too")
@@ -96,16 +97,16 @@ def _side(checkout: Path) -> Side:
     return Side(str(checkout), ["env", "-C", str(checkout), str(python), "-m", "bench.gate.penstock_side"])
 
 
-def _rounds(case: Case, sides: Mapping[str, Side], topics: Topics, rounds: int) -> Iterator[tuple[Run, Run]]:
+def _rounds(case: Case, sides: Mapping[str, Side], topics: Topics, given: argparse.Namespace) -> Iterator[tuple[Run, Run]]:
     """The runs of this penstock and of the other, in pairs."""
-    for number in range(rounds + 1):
+    for number in range(given.warmups + given.rounds):
         runs: dict[str, Run] = {}
         for name in sorted(sides, reverse=number % 2 == 0):
             target = topics.create()
             with tempfile.TemporaryDirectory(prefix="penstock-beside-") as folder:
                 runs[name] = sides[name].run({"sql": case.sql(target, folder)})
             topics.drop(target)
-        if number:
+        if number >= given.warmups:
             yield runs["this"], runs["other"]
 
 
