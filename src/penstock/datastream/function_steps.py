@@ -30,5 +30,9 @@ class Step:
     name: str = ""
     tags: tuple[OutputTag, ...] = ()
 
+    def __hash__(self) -> int:
+        # A user's object need not have a hash: dataclasses have none.
+        return hash((self.kind, self.method, self.name, self.tags))
+
     def __post_init__(self) -> None:
         assert self.kind in _KINDS, self.kind  # noqa: S101

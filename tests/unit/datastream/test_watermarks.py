@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,16 @@ class Seen(ProcessFunction):
 class Unseen(ProcessFunction):
     def process_element(self, value: str, ctx: Any) -> Any:
         yield f"{value} {ctx.timestamp()}"
+
+
+@dataclass
+class Prefixed(MapFunction):
+    """A dataclass, which has no hash."""
+
+    prefix: str
+
+    def map(self, value: str) -> str:
+        return self.prefix + value
 
 
 class Passing(ProcessFunction):
@@ -216,3 +227,10 @@ def test_a_generator_that_cannot_be_made_names_its_step(env, orders, tmp_path, m
     with pytest.raises(FunctionError, match=reason) as raised:
         Program(env, tmp_path).run({0: ["5"]})
     assert "Timestamps/Watermarks" in str(raised.value)
+
+
+def test_functions_may_be_objects_without_a_hash(env, orders, tmp_path):
+    named = orders().map(Prefixed("a"), Types.STRING())
+    named.sink_to(ValuesSink())
+    named.map(Prefixed("b"), Types.STRING()).sink_to(ValuesSink())
+    assert Program(env, tmp_path).run({0: ["5"]}) == [["a5"], ["ba5"]]

@@ -159,7 +159,7 @@ class Query:
                 self._stage = None if work.calls else work
                 frame = source_set.staged(self._scans[0], work)
             else:
-                assert self._flow is not None, "it is a job with state otherwise"  # noqa: S101
+                assert self._flow is not None, "a job that no reading task can run has a flow"  # noqa: S101
                 frame = self._flow.frame(source_set)
                 self._stage = self._flow.driver_stage()
         write_started(self.checkpoint, self._run)
