@@ -97,7 +97,9 @@ def _side(checkout: Path) -> Side:
     return Side(str(checkout), ["env", "-C", str(checkout), str(python), "-m", "bench.gate.penstock_side"])
 
 
-def _rounds(case: Case, sides: Mapping[str, Side], topics: Topics, given: argparse.Namespace) -> Iterator[tuple[Run, Run]]:
+def _rounds(
+    case: Case, sides: Mapping[str, Side], topics: Topics, given: argparse.Namespace
+) -> Iterator[tuple[Run, Run]]:
     """The runs of this penstock and of the other, in pairs."""
     for number in range(given.warmups + given.rounds):
         runs: dict[str, Run] = {}

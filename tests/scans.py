@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.connectors.kafka.factory import KafkaConnector
-from penstock.connectors.kafka.source.bounds import resolve_start
 from penstock.connectors.kafka.source.enumerator import Enumerator, ReaderSpec
+from penstock.connectors.kafka.source.starts_and_stops import resolve_start
 from penstock.kafka.session import session_for
 from penstock.spi import Column, TableDefinition
 from penstock.types import BIGINT

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from kafka.protocol.consumer import FetchRequest
 
-from penstock.connectors.kafka.source.bounds import resolve_start
 from penstock.connectors.kafka.source.reader import RangeReader
+from penstock.connectors.kafka.source.starts_and_stops import resolve_start
 from penstock.errors import KafkaError
 from penstock.kafka.fetch import Fetcher, Range
 from penstock.kafka.properties import ClientConfig

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from penstock.connectors.kafka.source.admission import Admission
-from penstock.connectors.kafka.source.bounds import resolve_stop
 from penstock.connectors.kafka.source.enumerator import Enumerator
 from penstock.connectors.kafka.source.positions import Position, Positions
 from penstock.connectors.kafka.source.reader import RangeReader
 from penstock.connectors.kafka.source.spec import KafkaScanSpec
+from penstock.connectors.kafka.source.starts_and_stops import resolve_stop
 from penstock.connectors.kafka.spark.reader import KafkaDataSource
 from penstock.kafka.offsets import LATEST, list_offsets
 from penstock.kafka.partitions import TopicPartition

@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock.connectors.kafka.source.bounds import list_present_ends, with_epochs
 from penstock.connectors.kafka.source.enumerator import Enumerator
 from penstock.connectors.kafka.source.losses import describe_losses
 from penstock.connectors.kafka.source.positions import Position, Positions
+from penstock.connectors.kafka.source.starts_and_stops import list_present_ends, with_epochs
 from penstock.errors import PossibleDataLossError, RetriableError
 from penstock.kafka.fetch import Fetcher, Range
 from penstock.kafka.offsets import LATEST, list_offsets

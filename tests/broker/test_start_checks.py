@@ -7,7 +7,7 @@ import json
 import pytest
 
 from penstock.connectors.kafka.factory import KafkaConnector
-from penstock.connectors.kafka.source.bounds import describe_data, resolve_start
+from penstock.connectors.kafka.source.starts_and_stops import describe_data, resolve_start
 from penstock.connectors.kafka.start_checks import check_scan, check_sink
 from penstock.engine.checkpoint import read_location
 from penstock.engine.runs.start_checks import JobStart, check_sources

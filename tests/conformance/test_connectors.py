@@ -11,8 +11,9 @@ import pytest
 
 from penstock.errors import OptionsError, Problem, SchemaError, UnsupportedError
 from penstock.options import OptionSet
-from penstock.plan.checks import check_changes, check_guarantees
+from penstock.plan.checks import check_changes
 from penstock.plan.explain import explain
+from penstock.plan.guarantees import check_guarantees
 from penstock.plan.nodes import Job, Scan, Sink
 from penstock.settings import Settings
 from penstock.spi import (

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.cli.main import main
-from penstock.connectors.kafka.sink.dead_letters import HEADERS
+from penstock.connectors.kafka.dead_letters import HEADERS
 from penstock.connectors.kafka.sink.encoding import RowEncoder
 from penstock.datastream import execution
 from penstock.flow.rows.calc import Calc, calc_of

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from penstock.connectors.kafka.factory import KafkaConnector
-from penstock.connectors.kafka.source.bounds import resolve_start
 from penstock.connectors.kafka.source.positions import Position
+from penstock.connectors.kafka.source.starts_and_stops import resolve_start
 from penstock.errors import RetriableError
 from penstock.kafka.offsets import LATEST, LogOffset, list_offsets
 from penstock.kafka.produce import Producer

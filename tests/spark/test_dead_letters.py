@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from penstock.connectors.kafka.sink.dead_letters import HEADERS
+from penstock.connectors.kafka.dead_letters import HEADERS
 from penstock.engine.runs import query
 from penstock.errors import KafkaError, RecordError
 

@@ -71,8 +71,8 @@ def test_a_copy_that_took_over_while_the_outcome_was_looked_up_is_not_overtaken(
 
 def test_f11_a_topic_created_anew_with_more_partitions_is_noticed(kafka, kafka_admin, jobs, topics, topic):
     """Discovery of the new partitions must not make the new topic's id the expected one."""
-    from penstock.connectors.kafka.source.bounds import resolve_start
     from penstock.connectors.kafka.source.enumerator import Enumerator, ReaderSpec
+    from penstock.connectors.kafka.source.starts_and_stops import resolve_start
 
     name = topic(1)
     topics.write_ids(name, 10)

@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 from penstock.cli.display import add_pairs, count, describe_command, log_to, parse_pairs
 from penstock.cli.reporter import Reporter, describe_restarts, read_text
 from penstock.errors import VERBOSE, DefinitionError, ExecutionError, OptionsError, PenstockError, Problem
-from penstock.plan.checks import check_guarantees, check_identities, check_settings
+from penstock.plan.checks import check_settings
 from penstock.plan.dead_letter_sinks import with_dead_letters
+from penstock.plan.guarantees import check_guarantees, check_identities
 from penstock.plan.lifetimes import warn_of_growing_steps
 from penstock.plan.nodes import Job
 from penstock.plan.planning import plan_job
@@ -121,7 +122,7 @@ def _check(arguments: argparse.Namespace) -> int:
 
     given = _read_settings(arguments)
     jobs = [_apply_settings(job, arguments, given) for job in _read_jobs(arguments)]
-    from penstock.engine.checkpoint.fits import state_report  # a file with mistakes is reported without them
+    from penstock.engine.checkpoint.state_report import state_report  # a file with mistakes is reported without them
     from penstock.flow.graph.routes import describe_route
 
     if arguments.file.suffix.lower() != ".py":  # the jobs of a program run one after the other

@@ -1,5 +1,5 @@
-"""A batch of a job with state, or with several targets: all of them get the output of one attempt (rule "the first commit
-binds the attempt")."""
+"""A batch of a job with state, or with several targets: all targets get the output of one attempt (rule "the first
+commit binds the attempt")."""
 
 from __future__ import annotations
 

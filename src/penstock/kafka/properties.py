@@ -170,6 +170,8 @@ _OWN = declared_properties(ClientConfig)
 
 #: Properties with the same effect as in the Java client.
 ACTS: Mapping[str, Property] = {**_OWN, **TLS_PROPERTIES, **LOGIN_PROPERTIES}
+#: Those whose values are never shown.
+SECRETS = frozenset(name for name, each in ACTS.items() if each.secret)
 
 #: Prefixes of properties for other programs, which tables contain too: they are not misspellings.
 _OF_OTHERS = ("confluent.", "flink.", "key.subject.", "schema.registry.", "value.subject.", "zookeeper.")

@@ -14,6 +14,7 @@ from urllib.parse import quote_plus, urlencode, urlsplit
 
 from penstock.kafka.faults import CLIENT_CODE, Action, Fault, KafkaFault
 from penstock.kafka.login import TokenEndpoint, TokenFile, TokenLogin, UnsecuredToken
+from penstock.options import MASK
 from penstock.tls import build_tls_context
 
 _LARGEST_ANSWER = 1 << 20
@@ -112,7 +113,7 @@ def _post(source: TokenEndpoint, tls: ssl.SSLContext | None) -> tuple[int, bytes
 def _refusal_fault(source: TokenEndpoint, status: int, answer: dict[str, Any]) -> KafkaFault:
     """The fault of an error answer (RFC 6749, section 5.2), which may quote the request."""
     message = ": ".join(str(answer[key]) for key in ("error", "error_description") if answer.get(key))
-    message = message.replace(source.client_secret, "******")[:500]
+    message = message.replace(source.client_secret, MASK)[:500]
     detail = f"{source.url} answered with status {status}" + (f", {message}" if message else "")
     if status in {408, 429} or status >= 500:
         return KafkaFault(Fault(CLIENT_CODE, "token endpoint failed", Action.RETRY, "ask its operator"), detail)

@@ -33,3 +33,4 @@ from penstock.options.options import (
     unknown_keys,
 )
 from penstock.options.patterns import java_pattern
+from penstock.options.secrets import MASK, mask_secrets

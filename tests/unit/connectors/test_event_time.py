@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.connectors.kafka.source.positions import Position, Positions
-from penstock.connectors.kafka.source.watermarks import END, Measure, Notes, Watermarks
+from penstock.connectors.kafka.source.scan_watermarks import END, Measure, Notes, Watermarks
 from penstock.spi import Watermark
 
 A, B = ("orders", 0), ("orders", 1)

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from penstock.connectors.kafka.dead_letters import LETTER, DeadLetter, build_letters
 from penstock.connectors.kafka.factory import KafkaConnector
-from penstock.connectors.kafka.sink.dead_letters import LETTER, DeadLetter, build_letters
 from penstock.connectors.kafka.source.decoding import RowReader
 from penstock.connectors.kafka.source.positions import Split
 from penstock.connectors.kafka.table.metadata import READABLE

@@ -14,7 +14,8 @@ from penstock.connectors import values
 from penstock.connectors.values.factory import ValuesConnector
 from penstock.connectors.values.spark import RowsSource
 from penstock.errors import CheckpointError, OptionsError, SchemaError, UnsupportedError
-from penstock.plan.checks import check_changes, check_guarantees
+from penstock.plan.checks import check_changes
+from penstock.plan.guarantees import check_guarantees
 from penstock.spi import CHANGES, INSERTIONS, KIND, Column, ColumnKind, Guarantee, TableDefinition, Watermark
 from penstock.sql import parse_script
 from penstock.types import BIGINT, RowKind, parse_columns

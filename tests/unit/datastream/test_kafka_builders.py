@@ -35,7 +35,7 @@ from penstock.datastream.connectors.kafka import (
 from penstock.datastream.formats.csv import CsvRowDeserializationSchema, CsvRowSerializationSchema
 from penstock.datastream.formats.json import JsonRowDeserializationSchema, JsonRowSerializationSchema
 from penstock.errors import DefinitionError, OptionsError, SchemaError, UnsupportedError
-from penstock.plan.checks import check_guarantees
+from penstock.plan.guarantees import check_guarantees
 from penstock.plan.nodes import Filter, Job, MapRows, Project, Scan
 from penstock.settings import FailureRate, FixedDelay
 from penstock.spi import Watermark, connectors

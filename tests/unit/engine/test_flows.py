@@ -15,7 +15,7 @@ from penstock.engine.runs.flows import FlowRun, check_attempts, choose_output
 from penstock.engine.runs.states import StateHistory
 from penstock.errors import BatchError, CheckpointError, CheckpointUnavailableError, OptionsError
 from penstock.flow.graph.exchange import EXCHANGE, EdgeId, EdgeKind
-from penstock.flow.graph.fitting import Fitting
+from penstock.flow.state.changed_queries import Fitting
 from penstock.flow.state.manifest import Sinks
 from penstock.flow.state.storage import Storage
 

@@ -15,7 +15,7 @@ from penstock.engine.checkpoint.committed import write_state
 from penstock.engine.checkpoint.local import LocalFiles
 from penstock.engine.runs.states import StateHistory, check_no_state, known_steps
 from penstock.errors import CheckpointError, CheckpointUnavailableError
-from penstock.flow.graph.fitting import Fitting, FlowStep
+from penstock.flow.state.changed_queries import Fitting, FlowStep
 from penstock.flow.state.kept_output import KeptOutput
 from penstock.flow.state.manifest import Manifest, Sinks
 from penstock.flow.state.segments import END, SegmentRef, TableSpec

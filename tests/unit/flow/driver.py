@@ -13,8 +13,8 @@ import pyarrow as pa
 from penstock.flow.graph.dataflow import BatchInstructions, Dataflow
 from penstock.flow.graph.event_times import EventTimes
 from penstock.flow.graph.exchange import EXCHANGE, ORDER, EdgeId, EdgeKind, Receiver, split_by_edge
-from penstock.flow.graph.fitting import ColumnNames
 from penstock.flow.graph.outlets import Target
+from penstock.flow.state.changed_queries import ColumnNames
 from penstock.flow.state.manifest import Manifest, merge_reports
 from penstock.flow.state.storage import Storage
 from penstock.flow.time.watermarks import MeasuredWatermarks

@@ -11,10 +11,10 @@ import pytest
 
 from penstock.errors import CheckpointError
 from penstock.flow.graph.dataflow import Dataflow
-from penstock.flow.graph.fitting import Fitting, Verdict, known_identities
 from penstock.flow.graph.planner import Planner
 from penstock.flow.kernels.session import Session
 from penstock.flow.operators.node_operators import node_operators
+from penstock.flow.state.changed_queries import Fitting, Verdict, known_identities
 from penstock.flow.state.inspection import read_rows, read_spec
 from penstock.flow.state.manifest import Manifest
 from penstock.flow.state.storage import Storage

@@ -6,8 +6,8 @@ import pytest
 
 from penstock.cli.main import main
 from penstock.errors import OptionsError
-from penstock.plan.checks import check_guarantees
 from penstock.plan.explain import explain
+from penstock.plan.guarantees import check_guarantees
 from penstock.sql import parse_script
 
 KAFKA = "'connector' = 'kafka', 'properties.bootstrap.servers' = 'localhost:9092', 'format' = 'json'"

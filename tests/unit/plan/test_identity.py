@@ -9,7 +9,7 @@ import pytest
 from penstock.cli.main import main
 from penstock.cli.run import run_jobs
 from penstock.errors import OptionsError
-from penstock.plan.checks import check_identities
+from penstock.plan.guarantees import check_identities
 from penstock.sql import parse_script
 
 KAFKA = "'connector' = 'kafka', 'properties.bootstrap.servers' = 'localhost:1', 'format' = 'json'"

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from penstock.connectors.kafka.sink.spec import KafkaSinkSpec
 from penstock.connectors.kafka.sink.topics import find_writable_topics
-from penstock.connectors.kafka.source.bounds import (
+from penstock.connectors.kafka.source.losses import retention_error, skip_recreated, truncation_error
+from penstock.connectors.kafka.source.positions import Positions
+from penstock.connectors.kafka.source.retriever import fetch_group_offsets
+from penstock.connectors.kafka.source.spec import KafkaScanSpec
+from penstock.connectors.kafka.source.starts_and_stops import (
     describe_data,
     find_existing_topics,
     find_topics,
@@ -14,10 +18,6 @@ from penstock.connectors.kafka.source.bounds import (
     resolve_stop,
     select_partitions,
 )
-from penstock.connectors.kafka.source.losses import retention_error, skip_recreated, truncation_error
-from penstock.connectors.kafka.source.positions import Positions
-from penstock.connectors.kafka.source.retriever import fetch_group_offsets
-from penstock.connectors.kafka.source.spec import KafkaScanSpec
 from penstock.connectors.kafka.table.options import BoundedMode, StartupMode
 from penstock.errors import RetriableError
 from penstock.kafka.offsets import EARLIEST, LATEST, list_offsets

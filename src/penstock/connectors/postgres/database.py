@@ -19,6 +19,7 @@ from penstock.connectors.postgres.address import Address
 from penstock.deadline import Deadline
 from penstock.errors import DatabaseError, DatabaseUnavailableError, PenstockError
 from penstock.notices import Notice
+from penstock.options import MASK
 
 #: Classes of SQLSTATE after which a retry may succeed: connection, rollback (deadlock, serialization), resources,
 #: object in use (lock time-out), operator intervention (shutdown, time-out).
@@ -183,7 +184,7 @@ class Database:
         if state in _HINTS:
             text = f"{text} ({_HINTS[state]})"
         if self.address.password:
-            text = text.replace(self.address.password, "******")
+            text = text.replace(self.address.password, MASK)
         passing = state[:2] in _PASSING if state else error.status_code == AdbcStatusCode.IO
         return DatabaseUnavailableError(text) if passing else DatabaseError(text)
 

@@ -21,8 +21,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from penstock.clock import now_ms
 from penstock.delivery import FINISH_BATCH, deliver, run_with_retries
+from penstock.engine.checkpoint.checkpoint_committer import CheckpointTarget
 from penstock.engine.checkpoint.committed import read_state, write_state
-from penstock.engine.checkpoint.target import CheckpointTarget
 from penstock.engine.runs.batch_positions import StepProgress
 from penstock.engine.runs.batch_times import BatchTimes
 from penstock.engine.runs.former_rows import convert_edges, read_former_rows

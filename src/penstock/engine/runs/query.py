@@ -17,9 +17,9 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from penstock.engine.checkpoint import JobCheckpoint, read_location
 from penstock.engine.checkpoint.committed import STATE, keeps_nothing, write_started, write_stopped
-from penstock.engine.checkpoint.fits import claimed_steps
 from penstock.engine.checkpoint.lease import Lease
 from penstock.engine.checkpoint.savepoints import check_origin, origin_of, write_starts
+from penstock.engine.checkpoint.state_report import claimed_steps
 from penstock.engine.runs.batch_positions import JobProgress, describe_batch, replaced_entry_error
 from penstock.engine.runs.driver_tasks import DriverTask
 from penstock.engine.runs.failures import (

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from penstock.engine.checkpoint import JobCheckpoint, job_location, local_checkpoint, read_location
-from penstock.engine.checkpoint.fits import claimed_steps, readable_checkpoint, state_report
 from penstock.engine.checkpoint.lease import Lease
 from penstock.engine.checkpoint.savepoints import restorable
+from penstock.engine.checkpoint.state_report import claimed_steps, readable_checkpoint, state_report
 from penstock.engine.runs.identity import check_owner, in_order_of, uids_of
 from penstock.engine.runs.sources import runtime
 from penstock.plan.nodes import Job, scans

@@ -10,7 +10,7 @@ from penstock.delivery import FINISH_BATCH
 from penstock.engine.checkpoint import JobCheckpoint
 from penstock.engine.checkpoint.committed import STATE, read_state
 from penstock.errors import CheckpointError, CheckpointUnavailableError
-from penstock.flow.graph.fitting import Fitting, known_identities
+from penstock.flow.state.changed_queries import Fitting, known_identities
 from penstock.flow.state.manifest import Manifest, Sinks, check_state
 from penstock.flow.state.storage import Storage
 from penstock.plan.step_identity import StepIdentity

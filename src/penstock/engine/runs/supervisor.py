@@ -35,8 +35,9 @@ from penstock.errors import (
     Problem,
     UnclaimedIdError,
 )
-from penstock.plan.checks import check_guarantees, check_settings
+from penstock.plan.checks import check_settings
 from penstock.plan.dead_letter_sinks import with_dead_letters
+from penstock.plan.guarantees import check_guarantees
 from penstock.plan.lifetimes import warn_of_growing_steps
 from penstock.plan.nodes import Job
 from penstock.plan.notes import notes_of

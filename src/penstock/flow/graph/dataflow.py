@@ -27,7 +27,6 @@ from penstock.flow.graph.exchange import (
     owner_of,
     split_by_edge,
 )
-from penstock.flow.graph.fitting import ColumnNames
 from penstock.flow.graph.outlets import Outlets, Target
 from penstock.flow.operators.contract import Combiner, Operator, OperatorContext
 from penstock.flow.rows.calc import Calc
@@ -35,6 +34,7 @@ from penstock.flow.rows.calls import BatchTransform, TaskFunctions
 from penstock.flow.rows.dead_letters import drop_dead_letters, select_dead_letters
 from penstock.flow.rows.envelope import ARRIVED, HASH, WEIGHT
 from penstock.flow.rows.rows_by_output import Division, divide_rows
+from penstock.flow.state.changed_queries import ColumnNames
 from penstock.flow.state.kept_output import KeptFile
 from penstock.flow.state.segments import SegmentRef, TableSpec
 from penstock.flow.state.storage import Storage

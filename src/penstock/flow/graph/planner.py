@@ -10,7 +10,6 @@ from functools import partial
 from penstock.errors import Problem, UnsupportedError
 from penstock.flow.graph.arrival_edges import carrying_arrivals
 from penstock.flow.graph.dataflow import Branch, Edge, Vertex
-from penstock.flow.graph.fitting import Fitting, FlowStep
 from penstock.flow.kernels.moments.local import is_utc
 from penstock.flow.kernels.session import UNKNOWN, Session
 from penstock.flow.operators.changes import ChangelogWriter, Mode
@@ -20,6 +19,7 @@ from penstock.flow.rows.calc import Calc, Projection, calc_of, calc_of_rows, che
 from penstock.flow.rows.calls import BatchTransform, FunctionCall
 from penstock.flow.rows.expressions import NoKernel
 from penstock.flow.rows.row_works import PathFacts, make_work
+from penstock.flow.state.changed_queries import Fitting, FlowStep
 from penstock.flow.time.watermarks import TIMESTAMP, ScanWatermarks
 from penstock.flow.windows.assigning import Chain
 from penstock.plan.enforcing import fit_columns

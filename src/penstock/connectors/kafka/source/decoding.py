@@ -10,11 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from penstock.connectors.kafka.sink.dead_letters import LETTER, METADATA, DeadLetter, build_letters
+from penstock.connectors.kafka.dead_letters import LETTER, METADATA, DeadLetter, build_letters
 from penstock.connectors.kafka.source.positions import Split
+from penstock.connectors.kafka.source.scan_watermarks import Measure
 from penstock.connectors.kafka.source.spec import KafkaScanSpec
 from penstock.connectors.kafka.source.upserts import add_deletions
-from penstock.connectors.kafka.source.watermarks import Measure
 from penstock.connectors.kafka.table.header_filter import match_headers
 from penstock.connectors.kafka.table.metadata import OF_VALUE, READABLE
 from penstock.errors import RecordError

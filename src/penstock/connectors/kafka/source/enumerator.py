@@ -10,13 +10,6 @@ from functools import cached_property
 from penstock.clock import now_ms
 from penstock.connectors.kafka.source.admission import Admission
 from penstock.connectors.kafka.source.alarms import Alarm
-from penstock.connectors.kafka.source.bounds import (
-    find_existing_topics,
-    list_positions,
-    note_epochs,
-    select_partitions,
-    topic_ids,
-)
 from penstock.connectors.kafka.source.losses import (
     drop_topics,
     skip_expired,
@@ -25,8 +18,15 @@ from penstock.connectors.kafka.source.losses import (
     truncation_error,
 )
 from penstock.connectors.kafka.source.positions import Position, Positions, Split, cut
+from penstock.connectors.kafka.source.scan_watermarks import Notes, Watermarks
 from penstock.connectors.kafka.source.spec import KafkaScanSpec
-from penstock.connectors.kafka.source.watermarks import Notes, Watermarks
+from penstock.connectors.kafka.source.starts_and_stops import (
+    find_existing_topics,
+    list_positions,
+    note_epochs,
+    select_partitions,
+    topic_ids,
+)
 from penstock.errors import KafkaError
 from penstock.kafka.offsets import EARLIEST, LATEST, LogOffset, check_truncation
 from penstock.kafka.partitions import TopicPartition
@@ -41,7 +41,7 @@ class ReaderSpec:
     ``start`` and ``stop`` were resolved once, before the query first started; ``stop`` is None for an unbounded scan.
     ``waits``: a stop was beyond the end of its log when the query was started. ``once``: the stops are the ends that
     this start has found; a later start continues from there. ``whole``: all records are one batch, which nothing
-    limits. ``notes`` is the file of :class:`~penstock.connectors.kafka.source.watermarks.Notes`.
+    limits. ``notes`` is the file of :class:`~penstock.connectors.kafka.source.scan_watermarks.Notes`.
     """
 
     scan: KafkaScanSpec

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
-from penstock.connectors.kafka.source.bounds import list_positions
 from penstock.connectors.kafka.source.positions import Position, Positions
+from penstock.connectors.kafka.source.starts_and_stops import list_positions
 from penstock.errors import PossibleDataLossError
 from penstock.kafka.offsets import EARLIEST, LATEST, find_epoch_ends
 from penstock.kafka.partitions import TopicPartition

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Protocol
 
-from penstock.connectors.kafka.sink.dead_letters import adapt_guarantee
+from penstock.connectors.kafka.dead_letters import adapt_guarantee
 from penstock.connectors.kafka.sink.spec import KafkaSinkSpec, find_progress_problems
 from penstock.connectors.kafka.table.header_filter import HEADER_FILTER
 from penstock.connectors.kafka.table.metadata import OF_VALUE, MetadataColumn, with_metadata_types

@@ -11,13 +11,21 @@ from pyspark import SparkFiles
 from pyspark.sql import DataFrame
 
 from penstock.connectors.kafka.source.alarms import Alarm
-from penstock.connectors.kafka.source.beginnings import (
+from penstock.connectors.kafka.source.commits import CommitTimes
+from penstock.connectors.kafka.source.enumerator import Enumerator, ReaderSpec
+from penstock.connectors.kafka.source.losses import describe_losses
+from penstock.connectors.kafka.source.metrics import SourceMetrics
+from penstock.connectors.kafka.source.positions import Positions
+from penstock.connectors.kafka.source.reports import ReadReport
+from penstock.connectors.kafka.source.scan_watermarks import END, Notes
+from penstock.connectors.kafka.source.spec import KafkaScanSpec
+from penstock.connectors.kafka.source.start_texts import (
     CommittedBy,
     describe_positions,
     explain_start,
     warn_about_foreign_start,
 )
-from penstock.connectors.kafka.source.bounds import (
+from penstock.connectors.kafka.source.starts_and_stops import (
     describe_data,
     is_beyond_end,
     list_present_ends,
@@ -26,14 +34,6 @@ from penstock.connectors.kafka.source.bounds import (
     resolve_stop,
     with_epochs,
 )
-from penstock.connectors.kafka.source.commits import CommitTimes
-from penstock.connectors.kafka.source.enumerator import Enumerator, ReaderSpec
-from penstock.connectors.kafka.source.losses import describe_losses
-from penstock.connectors.kafka.source.metrics import SourceMetrics
-from penstock.connectors.kafka.source.positions import Positions
-from penstock.connectors.kafka.source.reports import ReadReport
-from penstock.connectors.kafka.source.spec import KafkaScanSpec
-from penstock.connectors.kafka.source.watermarks import END, Notes
 from penstock.connectors.kafka.spark.reader import KafkaDataSource
 from penstock.deadline import Deadline
 from penstock.errors import KafkaError, PenstockError

@@ -1,10 +1,7 @@
-"""The client properties of a Kafka table: completed, and masked before they are shown."""
+"""The client properties of a Kafka table, completed by its options and settings."""
 
 from __future__ import annotations
 
-import re
-
-from penstock.kafka.properties import ACTS
 from penstock.options import Properties
 from penstock.settings import KerberosSettings
 
@@ -18,17 +15,6 @@ CONNECTOR_PROPERTIES = (
     "register.consumer.metrics",
     "register.producer.metrics",
 )
-
-_SECRET = re.compile(r"password|passphrase|secret|token|jaas|credential|\.key$|private", re.IGNORECASE)
-
-
-def mask_secrets(properties: Properties) -> Properties:
-    """The properties with every secret replaced by ``******``."""
-    return tuple((key, "******" if _is_secret(key) else value) for key, value in properties)
-
-
-def _is_secret(key: str) -> bool:
-    return (key in ACTS and ACTS[key].secret) or _SECRET.search(key) is not None
 
 
 def add_group(properties: Properties, group_id: str) -> Properties:

@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Generic, TypeVar
 
-from penstock.connectors.kafka.table.client_properties import mask_secrets
 from penstock.connectors.kafka.table.metadata import MetadataColumn
 from penstock.connectors.kafka.table.options import KafkaTableOptions
-from penstock.kafka.properties import ClientConfig
-from penstock.options import Properties
+from penstock.kafka.properties import SECRETS, ClientConfig
+from penstock.options import Properties, mask_secrets
 from penstock.spi import CHANGES, INSERTIONS, ChangeFormat, FormatSpec, formats
 from penstock.types import RowKind, RowType
 
@@ -86,7 +85,7 @@ class KafkaTableSpec(Generic[_Options]):
             f"key: {self.key.identifier} {self.key_schema}" if self.key else "",
             f"metadata: {metadata}" if metadata else "",
             *properties,
-            f"client: {', '.join(f'{key}={value}' for key, value in mask_secrets(self.client))}",
+            f"client: {', '.join(f'{key}={value}' for key, value in mask_secrets(self.client, SECRETS))}",
             *(f"note: {note}" for note in notes if note),
         ]
         return "\n  ".join(filter(None, lines))

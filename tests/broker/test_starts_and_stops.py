@@ -8,9 +8,14 @@ import pytest
 
 from penstock.common import SimpleStringSchema
 from penstock.connectors.kafka.factory import KafkaConnector
-from penstock.connectors.kafka.source.bounds import is_beyond_end, list_present_ends, resolve_start, resolve_stop
 from penstock.connectors.kafka.source.positions import Position, Positions
 from penstock.connectors.kafka.source.spec import KafkaScanSpec
+from penstock.connectors.kafka.source.starts_and_stops import (
+    is_beyond_end,
+    list_present_ends,
+    resolve_start,
+    resolve_stop,
+)
 from penstock.connectors.kafka.upsert.factory import UpsertKafkaConnector
 from penstock.datastream.connectors.kafka import (
     FlinkKafkaConsumer,

@@ -14,8 +14,8 @@ from penstock import engine
 from penstock.cli.main import main
 from penstock.engine.checkpoint import job_location, read_location
 from penstock.engine.checkpoint.committed import STATE, write_state
-from penstock.engine.checkpoint.fits import claimed_steps, fitting_of, state_report
 from penstock.engine.checkpoint.savepoints import origin_of, write_savepoint
+from penstock.engine.checkpoint.state_report import claimed_steps, fitting_of, state_report
 from penstock.errors import CheckpointError, UnsupportedError
 from penstock.flow.state.manifest import Manifest
 from penstock.flow.state.segments import END, SegmentRef

@@ -10,9 +10,9 @@ from penstock.engine.checkpoint import JobCheckpoint, job_location, local_checkp
 from penstock.engine.checkpoint.committed import STATE, read_state
 from penstock.engine.checkpoint.savepoints import read_savepoint
 from penstock.errors import CheckpointError
-from penstock.flow.graph.fitting import Fitting, Verdict, check, known_identities
 from penstock.flow.graph.planner import plan_sinks
 from penstock.flow.kernels.session import Session
+from penstock.flow.state.changed_queries import Fitting, Verdict, check, known_identities
 from penstock.flow.state.manifest import Manifest
 from penstock.flow.state.storage import Storage
 from penstock.plan.arranging import arrange_keys

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from penstock.connectors.kafka.factory import KafkaConnector
-from penstock.connectors.kafka.source.beginnings import (
+from penstock.connectors.kafka.source.positions import Position, Positions
+from penstock.connectors.kafka.source.start_texts import (
     CommittedBy,
     describe_positions,
     explain_start,
     warn_about_foreign_start,
 )
-from penstock.connectors.kafka.source.positions import Position, Positions
 from penstock.connectors.kafka.upsert.factory import UpsertKafkaConnector
 from penstock.kafka.offsets import CommittedOffset
 from penstock.spi import Column, TableDefinition

@@ -11,8 +11,8 @@ import pytest
 
 from penstock.delivery import deliver
 from penstock.engine.checkpoint import JobCheckpoint, read_location
+from penstock.engine.checkpoint.checkpoint_committer import CheckpointTarget
 from penstock.engine.checkpoint.local import LocalFiles
-from penstock.engine.checkpoint.target import CheckpointTarget
 from penstock.errors import AnotherCopyError, CheckpointError, PossibleDataLossError
 from penstock.flow.state.manifest import Manifest
 from penstock.flow.state.storage import Storage
