@@ -1,0 +1,40 @@
+"""Schemas of tables that change: how types are widened, what changes there are, and what a pipeline does with them."""
+
+from penstock.ingest.schemas.behavior import ChangeFilter, SchemaChangeBehavior, derive_changes, describe_change
+from penstock.ingest.schemas.changes import (
+    AddColumns,
+    AlterColumnTypes,
+    AlterTableComment,
+    CreateTable,
+    DropColumns,
+    DropTable,
+    NewColumn,
+    RenameColumns,
+    SchemaChange,
+    TableSchema,
+    TruncateTable,
+    apply_change,
+)
+from penstock.ingest.schemas.widening import find_changes, widen_schema, widen_type
+
+__all__ = [
+    "AddColumns",
+    "AlterColumnTypes",
+    "AlterTableComment",
+    "ChangeFilter",
+    "CreateTable",
+    "DropColumns",
+    "DropTable",
+    "NewColumn",
+    "RenameColumns",
+    "SchemaChange",
+    "SchemaChangeBehavior",
+    "TableSchema",
+    "TruncateTable",
+    "apply_change",
+    "derive_changes",
+    "describe_change",
+    "find_changes",
+    "widen_schema",
+    "widen_type",
+]
