@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from penstock.ingest.schemas.changes import (
+from penstock.schemas.changes import (
     AddColumns,
     AlterColumnTypes,
     CreateTable,

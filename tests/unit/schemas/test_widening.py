@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from penstock.ingest.schemas import (
+from penstock.schemas import (
     AddColumns,
     AlterColumnTypes,
     CreateTable,

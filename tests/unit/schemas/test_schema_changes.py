@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.errors import SchemaError
-from penstock.ingest.schemas import (
+from penstock.schemas import (
     AddColumns,
     AlterColumnTypes,
     AlterTableComment,
@@ -23,7 +23,7 @@ from penstock.ingest.schemas import (
     derive_changes,
     describe_change,
 )
-from penstock.ingest.schemas.behavior import find_kinds
+from penstock.schemas.behavior import find_kinds
 from penstock.types import Field, parse_columns, parse_type
 
 TABLE = "db.orders"

@@ -1,7 +1,7 @@
 """Schemas of tables that change: how types are widened, what changes there are, and what a pipeline does with them."""
 
-from penstock.ingest.schemas.behavior import ChangeFilter, SchemaChangeBehavior, derive_changes, describe_change
-from penstock.ingest.schemas.changes import (
+from penstock.schemas.behavior import ChangeFilter, SchemaChangeBehavior, derive_changes, describe_change
+from penstock.schemas.changes import (
     AddColumns,
     AlterColumnTypes,
     AlterTableComment,
@@ -15,7 +15,7 @@ from penstock.ingest.schemas.changes import (
     TruncateTable,
     apply_change,
 )
-from penstock.ingest.schemas.widening import find_changes, widen_schema, widen_type
+from penstock.schemas.widening import find_changes, widen_schema, widen_type
 
 __all__ = [
     "AddColumns",

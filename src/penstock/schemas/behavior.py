@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from penstock.errors import Problem, SchemaError, nearest
-from penstock.ingest.schemas.changes import (
+from penstock.schemas.changes import (
     KINDS,
     AddColumns,
     AlterColumnTypes,

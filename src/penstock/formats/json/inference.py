@@ -1,0 +1,73 @@
+"""The types of columns that hold what a survey has found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+
+from penstock.formats.json import survey_kernel as kernel
+from penstock.formats.json.survey import FieldSurvey
+from penstock.schemas import widen_type
+from penstock.types import (
+    BIGINT,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    NULL,
+    STRING,
+    DataType,
+    DecimalType,
+    RowType,
+    TimestampType,
+    TimeType,
+)
+
+#: The most digits after the second that columns keep.
+_TIME_DIGITS, _TIMESTAMP_DIGITS = 3, 6
+
+_PLAIN = {
+    kernel.NULL: NULL,
+    kernel.BOOLEAN: BOOLEAN,
+    kernel.INTEGER: BIGINT,
+    kernel.HUGE: STRING,
+    kernel.FRACTION: DOUBLE,
+    kernel.TEXT: STRING,
+    kernel.DATE: DATE,
+    kernel.OBJECT: STRING,
+    kernel.ARRAY: STRING,
+}
+_NONE = RowType(())
+
+
+@dataclass(frozen=True)
+class InferenceRules:
+    """How types are inferred (seed 003, ``json.infer-schema.*``). Columns in ``fixed`` have the types that they have
+    there. With ``as_string`` all others are STRING."""
+
+    as_string: bool = False
+    fixed: RowType = _NONE
+
+    def infer_type(self, survey: FieldSurvey) -> DataType:
+        """The narrowest type that holds all values of a field without loss: the type of NULL if there is no other
+        value. Integers are BIGINT, larger ones DECIMAL, and STRING beyond 38 digits; other numbers are DOUBLE, dates
+        and times as they look, in steps of three digits; objects and arrays are their JSON text."""
+        fixed = self.fixed.field(survey.name)
+        if fixed is not None:
+            return fixed.type
+        kinds = sorted(survey.kinds)
+        if self.as_string and kinds != [kernel.NULL]:
+            return STRING
+        return reduce(widen_type, (_find_type(kind, survey) for kind in kinds), NULL)
+
+
+def _find_type(kind: int, survey: FieldSurvey) -> DataType:
+    digits = -(-survey.fraction // 3) * 3
+    match kind:
+        case kernel.LARGE:
+            return DecimalType(survey.digits, 0)
+        case kernel.TIME:
+            return TimeType(digits) if digits <= _TIME_DIGITS else STRING
+        case kernel.TIMESTAMP | kernel.TIMESTAMP_LTZ:
+            local = kind == kernel.TIMESTAMP_LTZ
+            return TimestampType(digits, local) if digits <= _TIMESTAMP_DIGITS else STRING
+    return _PLAIN[kind]

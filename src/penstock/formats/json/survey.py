@@ -1,0 +1,195 @@
+"""What fields JSON objects have, and of what kinds their values are: what an inferred schema is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from penstock.columns.buffers import Bytes, binary_parts, validity
+from penstock.exact.errors import Malformed
+from penstock.formats.json import survey_kernel as kernel
+from penstock.formats.json.options import TimestampStandard
+from penstock.formats.json.parser import Document, Number, Object, parse
+from penstock.formats.json.survey_kernel import survey_objects
+from penstock.formats.json.syntax import unescape
+from penstock.loops.record_status import EXACT, NO_ROW, READ
+
+_SEPARATORS = {TimestampStandard.SQL: ord(" "), TimestampStandard.ISO_8601: ord("T")}
+#: The most occurrences of unknown fields that one pass notes.
+_ROOM = 1 << 12
+
+
+@dataclass(frozen=True)
+class FieldSurvey:
+    """The values of one field. ``firsts[kind]`` is the number of the first message that has one of that kind
+    (:mod:`penstock.formats.json.survey_kernel`), or -1. ``digits`` is the most digits of an integer of more than 64
+    bits, ``fraction`` that of a fraction of a second."""
+
+    name: str
+    firsts: tuple[int, ...]
+    digits: int
+    fraction: int
+
+    @property
+    def kinds(self) -> frozenset[int]:
+        """The kinds of values that occur."""
+        return frozenset(kind for kind, first in enumerate(self.firsts) if first >= 0)
+
+
+@dataclass(frozen=True)
+class Survey:
+    """The fields of some messages: the known ones, and then others in the order in which they first occur. ``bad`` are
+    the messages that are not JSON objects, each with the reason."""
+
+    fields: tuple[FieldSurvey, ...]
+    bad: tuple[tuple[int, str], ...]
+
+
+@dataclass
+class _Tally:
+    """What was found of the fields so far."""
+
+    names: list[str]
+    firsts: npt.NDArray[np.int64] = field(init=False)
+    sizes: npt.NDArray[np.int64] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.firsts = np.full((len(self.names), kernel.KINDS), -1, np.int64)
+        self.sizes = np.zeros((len(self.names), 2), np.int64)
+
+    def add_names(self, names: Sequence[str]) -> None:
+        """Make room for more fields."""
+        self.names += names
+        self.firsts = np.vstack([self.firsts, np.full((len(names), kernel.KINDS), -1, np.int64)])
+        self.sizes = np.vstack([self.sizes, np.zeros((len(names), 2), np.int64)])
+
+    def note(self, row: int, name: str, kind: int, digits: int = 0, fraction: int = 0) -> None:
+        """Note one value."""
+        if name not in self.names:
+            self.add_names([name])
+        at = self.names.index(name)
+        first = self.firsts[at, kind]
+        self.firsts[at, kind] = row if first < 0 else min(first, row)
+        self.sizes[at] = np.maximum(self.sizes[at], [digits, fraction])
+
+    def result(self) -> tuple[FieldSurvey, ...]:
+        """The fields, with those that are new in the order of their first message."""
+        return tuple(
+            FieldSurvey(name, tuple(firsts.tolist()), int(digits), int(fraction))
+            for name, firsts, (digits, fraction) in zip(self.names, self.firsts, self.sizes, strict=True)
+        )
+
+
+def survey_messages(
+    messages: pa.BinaryArray, known: Sequence[str] = (), standard: TimestampStandard = TimestampStandard.SQL
+) -> Survey:
+    """Survey messages, each a JSON object; NULL and empty ones are left out. The fields ``known`` come first."""
+    text, offsets = binary_parts(messages)
+    empty = (validity(messages) == 0) | (np.diff(offsets) == 0)
+    return survey_spans(
+        text, offsets[:-1], offsets[1:], np.where(empty, NO_ROW, READ).astype(np.uint8), known, standard
+    )
+
+
+def survey_spans(
+    text: Bytes,
+    starts: npt.NDArray[np.int64],
+    ends: npt.NDArray[np.int64],
+    status: npt.NDArray[np.uint8],
+    known: Sequence[str] = (),
+    standard: TimestampStandard = TimestampStandard.SQL,
+) -> Survey:
+    """Survey the objects in the spans of a text whose ``status`` is READ."""
+    refused: list[tuple[int, str]] = []
+    separator = _SEPARATORS[standard]
+    status = status.copy()
+    while True:
+        tally = _Tally(list(known))
+        left = _survey_fast(tally, text, starts, ends, status, separator)
+        bad = [*_survey_exactly(tally, text, starts, ends, left, separator)]
+        if not bad:
+            return Survey(tally.result(), tuple(refused))
+        # What was seen of them before their mistake does not count.
+        refused += bad
+        status[[row for row, _ in bad]] = NO_ROW
+
+
+def _survey_fast(
+    tally: _Tally,
+    text: Bytes,
+    starts: npt.NDArray[np.int64],
+    ends: npt.NDArray[np.int64],
+    status: npt.NDArray[np.uint8],
+    separator: int,
+) -> npt.NDArray[np.int64]:
+    """Survey the objects that the loop can read. The numbers of the others."""
+    while all('"' not in name and "\\" not in name for name in tally.names):
+        keys = [f'{name}":'.encode() for name in tally.names]
+        key_starts = np.zeros(len(keys) + 1, np.int64)
+        key_starts[1:] = np.cumsum([len(key) for key in keys])
+        names = np.frombuffer(b"".join(keys), np.uint8), key_starts
+        unknown = np.zeros((_ROOM, 3), np.int64)
+        outcome = status.copy()
+        count = survey_objects(text, starts, ends, names, separator, outcome, tally.firsts, tally.sizes, unknown)
+        if not count:
+            return np.flatnonzero(outcome == EXACT)
+        tally.add_names(list(dict.fromkeys(_read_name(text, *span) for span in unknown[:count, 1:].tolist())))
+    return np.flatnonzero(status == READ)
+
+
+def _read_name(text: Bytes, start: int, size: int) -> str:
+    if start >= 0:
+        return text[start : start + size].tobytes().decode()
+    name = np.empty(size, np.uint8)
+    unescape(text, ~start, name, 0, size)
+    return name.tobytes().decode()
+
+
+def _survey_exactly(
+    tally: _Tally,
+    text: Bytes,
+    starts: npt.NDArray[np.int64],
+    ends: npt.NDArray[np.int64],
+    rows: npt.NDArray[np.int64],
+    separator: int,
+) -> Iterator[tuple[int, str]]:
+    """Survey these objects one by one. Those that are not JSON objects, each with the reason."""
+    for row in rows.tolist():
+        try:
+            document = parse(text[starts[row] : ends[row]].tobytes())
+        except Malformed as error:
+            yield row, str(error)
+            continue
+        if not isinstance(document, Object):
+            yield row, "expected a JSON object"
+            continue
+        for name, value in document.pairs:
+            kind, digits, fraction = _classify(value, separator)
+            tally.note(row, name, kind, digits, fraction)
+
+
+def _classify(value: Document, separator: int) -> tuple[int, int, int]:
+    """The kind of a value, and its digits, as the loop finds them."""
+    match value:
+        case None:
+            return kernel.NULL, 0, 0
+        case bool():
+            return kernel.BOOLEAN, 0, 0
+        case Object():
+            return kernel.OBJECT, 0, 0
+        case list():
+            return kernel.ARRAY, 0, 0
+        case Number():
+            if not value.is_whole:
+                return kernel.FRACTION, 0, 0
+            if -(2**63) <= int(value.text) < 2**63:
+                return kernel.INTEGER, 0, 0
+            digits = len(value.text.lstrip("-"))
+            return (kernel.LARGE, digits, 0) if digits <= kernel.MOST_DIGITS else (kernel.HUGE, 0, 0)
+    found = np.frombuffer(str(value).encode(), np.uint8)
+    kind, fraction = kernel.text_kind(found, 0, len(found), separator)
+    return int(kind), 0, int(fraction)
