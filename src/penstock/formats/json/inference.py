@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import reduce
 
 from penstock.formats.json import survey_kernel as kernel
 from penstock.formats.json.survey import FieldSurvey
@@ -57,7 +56,10 @@ class InferenceRules:
         kinds = sorted(survey.kinds)
         if self.as_string and kinds != [kernel.NULL]:
             return STRING
-        return reduce(widen_type, (_find_type(kind, survey) for kind in kinds), NULL)
+        found: DataType = NULL
+        for kind in kinds:
+            found = widen_type(found, _find_type(kind, survey))
+        return found
 
 
 def _find_type(kind: int, survey: FieldSurvey) -> DataType:
