@@ -86,6 +86,16 @@ def test_fields_are_the_known_ones_and_then_new_ones_as_they_come():
     assert found.bad == ()
 
 
+def test_new_fields_of_deep_messages_are_among_those_of_the_others():
+    deep = "[" * 70 + "]" * 70
+    found = survey('{"a": 1}', f'{{"b": {deep}}}', '{"c": 1}')
+    assert [(each.name, kinds(each)) for each in found.fields] == [
+        ("a", {"INTEGER": 0}),
+        ("b", {"ARRAY": 1}),
+        ("c", {"INTEGER": 2}),
+    ]
+
+
 def test_a_field_that_is_given_twice_has_both_kinds():
     (field,) = survey('{"a": 1, "a": "x"}').fields
     assert kinds(field) == {"INTEGER": 0, "TEXT": 0}

@@ -9,11 +9,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.columns.buffers import Bytes, binary_parts, validity
+from penstock.columns.buffers import Bytes
 from penstock.exact.errors import Malformed
 from penstock.formats.json import survey_kernel as kernel
 from penstock.formats.json.options import TimestampStandard
 from penstock.formats.json.parser import Document, Number, Object, parse
+from penstock.formats.json.spans import Spans
 from penstock.formats.json.survey_kernel import survey_objects
 from penstock.formats.json.syntax import unescape
 from penstock.loops.record_status import EXACT, NO_ROW, READ
@@ -76,11 +77,12 @@ class _Tally:
         self.firsts[at, kind] = row if first < 0 else min(first, row)
         self.sizes[at] = np.maximum(self.sizes[at], [digits, fraction])
 
-    def result(self) -> tuple[FieldSurvey, ...]:
-        """The fields, with those that are new in the order of their first message."""
+    def result(self, message: npt.NDArray[np.int64]) -> tuple[FieldSurvey, ...]:
+        """The fields. ``message`` has the number of the message of each object."""
+        firsts = np.append(message, -1)[self.firsts]
         return tuple(
-            FieldSurvey(name, tuple(firsts.tolist()), int(digits), int(fraction))
-            for name, firsts, (digits, fraction) in zip(self.names, self.firsts, self.sizes, strict=True)
+            FieldSurvey(name, tuple(first.tolist()), int(digits), int(fraction))
+            for name, first, (digits, fraction) in zip(self.names, firsts, self.sizes, strict=True)
         )
 
 
@@ -88,44 +90,30 @@ def survey_messages(
     messages: pa.BinaryArray, known: Sequence[str] = (), standard: TimestampStandard = TimestampStandard.SQL
 ) -> Survey:
     """Survey messages, each a JSON object; NULL and empty ones are left out. The fields ``known`` come first."""
-    text, offsets = binary_parts(messages)
-    empty = (validity(messages) == 0) | (np.diff(offsets) == 0)
-    return survey_spans(
-        text, offsets[:-1], offsets[1:], np.where(empty, NO_ROW, READ).astype(np.uint8), known, standard
-    )
+    return survey_spans(Spans.from_messages(messages), known, standard)
 
 
 def survey_spans(
-    text: Bytes,
-    starts: npt.NDArray[np.int64],
-    ends: npt.NDArray[np.int64],
-    status: npt.NDArray[np.uint8],
-    known: Sequence[str] = (),
-    standard: TimestampStandard = TimestampStandard.SQL,
+    spans: Spans, known: Sequence[str] = (), standard: TimestampStandard = TimestampStandard.SQL
 ) -> Survey:
-    """Survey the objects in the spans of a text whose ``status`` is READ."""
+    """Survey objects in messages. The fields ``known`` come first."""
+    separator, status = _SEPARATORS[standard], spans.status
     refused: list[tuple[int, str]] = []
-    separator = _SEPARATORS[standard]
-    status = status.copy()
     while True:
         tally = _Tally(list(known))
-        left = _survey_fast(tally, text, starts, ends, status, separator)
-        bad = [*_survey_exactly(tally, text, starts, ends, left, separator)]
+        left = _survey_fast(tally, spans, status, separator)
+        bad = [*_survey_exactly(tally, spans, left, separator)]
         if not bad:
-            return Survey(tally.result(), tuple(refused))
+            reasons = tuple((int(spans.message[row]), reason) for row, reason in sorted(refused))
+            fields = tally.result(spans.message)
+            new = sorted(fields[len(known) :], key=lambda each: min(first for first in each.firsts if first >= 0))
+            return Survey((*fields[: len(known)], *new), reasons)
         # What was seen of them before their mistake does not count.
         refused += bad
         status[[row for row, _ in bad]] = NO_ROW
 
 
-def _survey_fast(
-    tally: _Tally,
-    text: Bytes,
-    starts: npt.NDArray[np.int64],
-    ends: npt.NDArray[np.int64],
-    status: npt.NDArray[np.uint8],
-    separator: int,
-) -> npt.NDArray[np.int64]:
+def _survey_fast(tally: _Tally, spans: Spans, status: npt.NDArray[np.uint8], separator: int) -> npt.NDArray[np.int64]:
     """Survey the objects that the loop can read. The numbers of the others."""
     while all('"' not in name and "\\" not in name for name in tally.names):
         keys = [f'{name}":'.encode() for name in tally.names]
@@ -134,10 +122,11 @@ def _survey_fast(
         names = np.frombuffer(b"".join(keys), np.uint8), key_starts
         unknown = np.zeros((_ROOM, 3), np.int64)
         outcome = status.copy()
-        count = survey_objects(text, starts, ends, names, separator, outcome, tally.firsts, tally.sizes, unknown)
+        found = tally.firsts, tally.sizes, unknown
+        count = survey_objects(spans.text, spans.starts, spans.ends, names, separator, outcome, *found)
         if not count:
             return np.flatnonzero(outcome == EXACT)
-        tally.add_names(list(dict.fromkeys(_read_name(text, *span) for span in unknown[:count, 1:].tolist())))
+        tally.add_names(list(dict.fromkeys(_read_name(spans.text, *span) for span in unknown[:count, 1:].tolist())))
     return np.flatnonzero(status == READ)
 
 
@@ -150,17 +139,12 @@ def _read_name(text: Bytes, start: int, size: int) -> str:
 
 
 def _survey_exactly(
-    tally: _Tally,
-    text: Bytes,
-    starts: npt.NDArray[np.int64],
-    ends: npt.NDArray[np.int64],
-    rows: npt.NDArray[np.int64],
-    separator: int,
+    tally: _Tally, spans: Spans, rows: npt.NDArray[np.int64], separator: int
 ) -> Iterator[tuple[int, str]]:
     """Survey these objects one by one. Those that are not JSON objects, each with the reason."""
     for row in rows.tolist():
         try:
-            document = parse(text[starts[row] : ends[row]].tobytes())
+            document = parse(spans.text[spans.starts[row] : spans.ends[row]].tobytes())
         except Malformed as error:
             yield row, str(error)
             continue
