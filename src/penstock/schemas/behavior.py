@@ -42,7 +42,7 @@ _LEFT_OUT = (DropTable.kind, TruncateTable.kind)
 
 @dataclass(frozen=True)
 class ChangeFilter:
-    """The kinds of changes that reach a sink. A new table always does."""
+    """The kinds of changes that reach a sink. A new table does unless it is excluded by name."""
 
     kinds: frozenset[str]
 
@@ -59,7 +59,7 @@ class ChangeFilter:
             excluded = set(_LEFT_OUT) if behavior is SchemaChangeBehavior.LENIENT else set()
         else:
             excluded = {kind for item in exclude for kind in find_kinds(item)}
-        return cls(frozenset(included - excluded | {CreateTable.kind}))
+        return cls(frozenset((included | {CreateTable.kind}) - excluded))
 
     def select(self, changes: Iterable[SchemaChange]) -> tuple[SchemaChange, ...]:
         """The changes that reach the sink."""
@@ -73,9 +73,8 @@ def find_kinds(name: str) -> frozenset[str]:
     found = frozenset(kind for kind in KINDS if text in ("all", kind, *kind.split(".")[:2]))
     if not found:
         groups = sorted({part for kind in KINDS for part in kind.split(".")[:2]})
-        hint = (
-            nearest(text, (*KINDS, *groups)) or f"write 'all', one of {', '.join(groups)}, or one of {', '.join(KINDS)}"
-        )
+        known = f"write 'all', one of {', '.join(groups)}, or one of {', '.join(KINDS)}"
+        hint = nearest(text, (*KINDS, *groups)) or known
         raise SchemaError((Problem(f"there is no change of a schema '{name}'", hint=hint),))
     return found
 

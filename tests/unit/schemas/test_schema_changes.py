@@ -177,13 +177,14 @@ ALL = {each.kind for each in CHANGES} | {CreateTable.kind}
         (["column"], None, "EVOLVE", {"drop.table", "truncate.table", "alter.table.comment"}),
         (["column"], ["drop.column"], "EVOLVE", {"drop.table", "truncate.table", "alter.table.comment", "drop.column"}),
         (["add.column"], None, "EVOLVE", ALL - {"add.column", "create.table"}),
-        (None, ["create"], "EVOLVE", set()),
+        (None, ["create"], "EVOLVE", {"create.table"}),
+        (["add.column"], ["create.table"], "EVOLVE", ALL - {"add.column"}),
     ],
 )
 def test_the_lists_of_kinds_choose_what_reaches_the_sink(include, exclude, behavior, missing):
     found = ChangeFilter.from_options(include, exclude, SchemaChangeBehavior(behavior))
     assert found.kinds == ALL - missing
-    assert {each.kind for each in found.select(CHANGES)} == ALL - missing - {"create.table"}
+    assert {each.kind for each in found.select([*CHANGES, CreateTable(TABLE, SCHEMA)])} == ALL - missing
 
 
 def test_a_kind_that_does_not_exist_is_named_with_the_nearest_one():
