@@ -12,7 +12,8 @@ import pytest
 
 from penstock.formats.json import survey_kernel as kernel
 from penstock.formats.json.options import TimestampStandard
-from penstock.formats.json.survey import FieldSurvey, Survey, survey_messages
+from penstock.formats.json.spans import Spans
+from penstock.formats.json.survey import FieldSurvey, Survey, survey_messages, survey_nested
 
 KIND_NAMES = (
     *("NULL", "BOOLEAN", "INTEGER", "LARGE", "HUGE", "FRACTION", "TEXT"),
@@ -128,6 +129,47 @@ def test_more_unknown_fields_than_one_pass_has_room_for():
     found = survey(*messages)
     assert [each.name for each in found.fields] == [f"f{row}_{at}" for row in range(200) for at in range(50)]
     assert all(kinds(each) == {"INTEGER": int(each.name[1:].split("_")[0])} for each in found.fields)
+
+
+# --- nested objects ------------------------------------------------------------------------------------------
+
+
+def nested(*messages: str, known: tuple[str, ...] = ()) -> Survey:
+    return survey_nested(Spans.from_messages(pa.array([each.encode() for each in messages], pa.binary())), known)
+
+
+def test_the_fields_of_objects_take_their_place():
+    found = nested(
+        '{"id": 1, "a": {"b": {"c": "x"}, "d": [1]}}', '{"a": null}', '{"a": {}}', '{"a": {"b": {"e": 2.5}}}'
+    )
+    assert {each.name: kinds(each) for each in found.fields} == {
+        "id": {"INTEGER": 0},
+        "a": {"NULL": 1},
+        "a.d": {"ARRAY": 0},
+        "a.b.c": {"TEXT": 0},
+        "a.b.e": {"FRACTION": 3},
+    }
+    assert found.fields[-1].name == "a.b.e"
+
+
+def test_a_field_with_objects_and_other_values_has_both():
+    found = nested('{"a": {"b": 1}}', '{"a": 7}', '{"a.b": "x"}', known=("z", "a"))
+    assert [(each.name, kinds(each)) for each in found.fields] == [
+        ("z", {}),
+        ("a", {"INTEGER": 1}),
+        ("a.b", {"INTEGER": 0, "TEXT": 2}),
+    ]
+
+
+def test_nested_objects_of_messages_that_are_no_objects_do_not_count():
+    found = nested('{"a": {"b": 1}}', '{"a": {"c": 1}', "[]")
+    assert [each.name for each in found.fields] == ["a.b"]
+    assert [row for row, _ in found.bad] == [1, 2]
+
+
+def test_messages_that_are_nested_too_deeply_are_refused():
+    found = nested('{"a": {"b": 1}}', f'{{"a": {{"c": 1}}, "d": {"[" * 70 + "]" * 70}}}')
+    assert found.bad == ((1, "its objects are nested too deeply to be flattened"),)
 
 
 # --- random objects ------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from penstock.columns.buffers import Bytes, binary_parts, validity
 from penstock.formats.json.span_kernel import find_elements, find_members
+from penstock.loops import chars
 from penstock.loops.record_status import EXACT, READ
 
 
@@ -50,6 +51,11 @@ class Spans:
             rows = np.flatnonzero(found[:, 0] >= 0)
             spans = spans._narrow(status, rows, found[rows])
         return spans
+
+    def objects(self) -> Spans:
+        """Those that are objects."""
+        chosen = np.flatnonzero(self.text[self.starts] == chars.BRACE_OPEN)
+        return Spans(self.text, self.starts[chosen], self.ends[chosen], self.message[chosen], self.unread)
 
     def elements(self) -> Spans:
         """The elements of arrays, where they are not null, one after the other."""

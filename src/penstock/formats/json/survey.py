@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -39,6 +39,21 @@ class FieldSurvey:
     def kinds(self) -> frozenset[int]:
         """The kinds of values that occur."""
         return frozenset(kind for kind, first in enumerate(self.firsts) if first >= 0)
+
+    @property
+    def first(self) -> int:
+        """The number of the first message with a value, or -1."""
+        return min((first for first in self.firsts if first >= 0), default=-1)
+
+    def without(self, kind: int) -> FieldSurvey:
+        """The values of other kinds."""
+        return replace(self, firsts=(*self.firsts[:kind], -1, *self.firsts[kind + 1 :]))
+
+    def combine(self, other: FieldSurvey) -> FieldSurvey:
+        """The values of both."""
+        firsts = (max(pair) if min(pair) < 0 else min(pair) for pair in zip(self.firsts, other.firsts, strict=True))
+        digits, fraction = max(self.digits, other.digits), max(self.fraction, other.fraction)
+        return FieldSurvey(self.name, tuple(firsts), digits, fraction)
 
 
 @dataclass(frozen=True)
@@ -106,11 +121,37 @@ def survey_spans(
         if not bad:
             reasons = tuple((int(spans.message[row]), reason) for row, reason in sorted(refused))
             fields = tally.result(spans.message)
-            new = sorted(fields[len(known) :], key=lambda each: min(first for first in each.firsts if first >= 0))
+            new = sorted(fields[len(known) :], key=lambda each: each.first)
             return Survey((*fields[: len(known)], *new), reasons)
         # What was seen of them before their mistake does not count.
         refused += bad
         status[[row for row, _ in bad]] = NO_ROW
+
+
+def survey_nested(
+    spans: Spans, known: Sequence[str] = (), standard: TimestampStandard = TimestampStandard.SQL
+) -> Survey:
+    """Survey objects in messages, and in place of each object in them its own fields, at any depth, with dotted names.
+    A field that has other values too has both: those, and the fields of its objects."""
+    found: dict[str, FieldSurvey] = {}
+    bad: dict[int, str] = {}
+    waiting = [("", spans)]
+    while waiting:
+        prefix, objects = waiting.pop()
+        survey = survey_spans(objects, (), standard)
+        bad |= dict(survey.bad)
+        for each in survey.fields:
+            name = prefix + each.name
+            if each.firsts[kernel.OBJECT] >= 0:
+                inner = objects.members(each.name).objects()
+                bad = dict.fromkeys(inner.unread, "its objects are nested too deeply to be flattened") | bad
+                waiting.append((f"{name}.", inner))
+                each = each.without(kernel.OBJECT)  # noqa: PLW2901 - the fields of its objects are there instead
+            if each.kinds:
+                found[name] = found[name].combine(each) if name in found else replace(each, name=name)
+    new = sorted((each for name, each in found.items() if name not in known), key=lambda each: each.first)
+    fields = [found.get(name) or FieldSurvey(name, (-1,) * kernel.KINDS, 0, 0) for name in known]
+    return Survey((*fields, *new), tuple(sorted(bad.items())))
 
 
 def _survey_fast(tally: _Tally, spans: Spans, status: npt.NDArray[np.uint8], separator: int) -> npt.NDArray[np.int64]:
