@@ -9,14 +9,16 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from penstock.formats.json.spans import Spans
+from penstock.formats.json.spans import TextSpans
 
 
-def spans(*messages: str | None) -> Spans:
-    return Spans.from_messages(pa.array([each if each is None else each.encode() for each in messages], pa.binary()))
+def spans(*messages: str | None) -> TextSpans:
+    return TextSpans.from_messages(
+        pa.array([each if each is None else each.encode() for each in messages], pa.binary())
+    )
 
 
-def texts(found: Spans) -> list[tuple[int, str]]:
+def texts(found: TextSpans) -> list[tuple[int, str]]:
     return [
         (int(message), found.text[start:end].tobytes().decode())
         for message, start, end in zip(found.message, found.starts, found.ends, strict=True)

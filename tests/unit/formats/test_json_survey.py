@@ -12,7 +12,7 @@ import pytest
 
 from penstock.formats.json import survey_kernel as kernel
 from penstock.formats.json.options import TimestampStandard
-from penstock.formats.json.spans import Spans
+from penstock.formats.json.spans import TextSpans
 from penstock.formats.json.survey import FieldSurvey, Survey, survey_messages, survey_nested
 
 KIND_NAMES = (
@@ -135,7 +135,7 @@ def test_more_unknown_fields_than_one_pass_has_room_for():
 
 
 def nested(*messages: str, known: tuple[str, ...] = ()) -> Survey:
-    return survey_nested(Spans.from_messages(pa.array([each.encode() for each in messages], pa.binary())), known)
+    return survey_nested(TextSpans.from_messages(pa.array([each.encode() for each in messages], pa.binary())), known)
 
 
 def test_the_fields_of_objects_take_their_place():

@@ -16,7 +16,7 @@ from penstock.loops.record_status import EXACT, READ
 
 
 @dataclass(frozen=True)
-class Spans:
+class TextSpans:
     """Values in a ``text``: value ``i`` of message ``message[i]`` is ``text[starts[i]:ends[i]]``. ``unread`` are the
     messages in which one could not be found, because they are not JSON, or nested too deeply."""
 
@@ -41,7 +41,7 @@ class Spans:
         """READ for every value, as loops take it."""
         return np.full(len(self), READ, np.uint8)
 
-    def members(self, *path: str) -> Spans:
+    def members(self, *path: str) -> TextSpans:
         """The values at a path of member names, where they are not null."""
         spans = self
         for name in path:
@@ -52,12 +52,12 @@ class Spans:
             spans = spans._narrow(status, rows, found[rows])
         return spans
 
-    def objects(self) -> Spans:
+    def objects(self) -> TextSpans:
         """Those that are objects."""
         chosen = np.flatnonzero(self.text[self.starts] == chars.BRACE_OPEN)
-        return Spans(self.text, self.starts[chosen], self.ends[chosen], self.message[chosen], self.unread)
+        return TextSpans(self.text, self.starts[chosen], self.ends[chosen], self.message[chosen], self.unread)
 
-    def elements(self) -> Spans:
+    def elements(self) -> TextSpans:
         """The elements of arrays, where they are not null, one after the other."""
         status = self.status
         count = find_elements(self.text, self.starts, self.ends, status.copy(), np.empty((0, 3), np.int64))
@@ -67,8 +67,8 @@ class Spans:
 
     def _narrow(
         self, status: npt.NDArray[np.uint8], rows: npt.NDArray[np.int64], found: npt.NDArray[np.int64]
-    ) -> Spans:
+    ) -> TextSpans:
         """The spans ``found``, one in each of the values ``rows``."""
         unread = self.unread.union(self.message[status == EXACT].tolist())
         starts, ends = np.ascontiguousarray(found.T)
-        return Spans(self.text, starts, ends, self.message[rows], unread)
+        return TextSpans(self.text, starts, ends, self.message[rows], unread)

@@ -14,7 +14,7 @@ from penstock.exact.errors import Malformed
 from penstock.formats.json import survey_kernel as kernel
 from penstock.formats.json.options import TimestampStandard
 from penstock.formats.json.parser import Document, Number, Object, parse
-from penstock.formats.json.spans import Spans
+from penstock.formats.json.spans import TextSpans
 from penstock.formats.json.survey_kernel import survey_objects
 from penstock.formats.json.syntax import unescape
 from penstock.loops.record_status import EXACT, NO_ROW, READ
@@ -105,11 +105,11 @@ def survey_messages(
     messages: pa.BinaryArray, known: Sequence[str] = (), standard: TimestampStandard = TimestampStandard.SQL
 ) -> Survey:
     """Survey messages, each a JSON object; NULL and empty ones are left out. The fields ``known`` come first."""
-    return survey_spans(Spans.from_messages(messages), known, standard)
+    return survey_spans(TextSpans.from_messages(messages), known, standard)
 
 
 def survey_spans(
-    spans: Spans, known: Sequence[str] = (), standard: TimestampStandard = TimestampStandard.SQL
+    spans: TextSpans, known: Sequence[str] = (), standard: TimestampStandard = TimestampStandard.SQL
 ) -> Survey:
     """Survey objects in messages. The fields ``known`` come first."""
     separator, status = _SEPARATORS[standard], spans.status
@@ -129,7 +129,7 @@ def survey_spans(
 
 
 def survey_nested(
-    spans: Spans, known: Sequence[str] = (), standard: TimestampStandard = TimestampStandard.SQL
+    spans: TextSpans, known: Sequence[str] = (), standard: TimestampStandard = TimestampStandard.SQL
 ) -> Survey:
     """Survey objects in messages, and in place of each object in them its own fields, at any depth, with dotted names.
     A field that has other values too has both: those, and the fields of its objects."""
@@ -154,7 +154,9 @@ def survey_nested(
     return Survey((*fields, *new), tuple(sorted(bad.items())))
 
 
-def _survey_fast(tally: _Tally, spans: Spans, status: npt.NDArray[np.uint8], separator: int) -> npt.NDArray[np.int64]:
+def _survey_fast(
+    tally: _Tally, spans: TextSpans, status: npt.NDArray[np.uint8], separator: int
+) -> npt.NDArray[np.int64]:
     """Survey the objects that the loop can read. The numbers of the others."""
     while all('"' not in name and "\\" not in name for name in tally.names):
         keys = [f'{name}":'.encode() for name in tally.names]
@@ -180,7 +182,7 @@ def _read_name(text: Bytes, start: int, size: int) -> str:
 
 
 def _survey_exactly(
-    tally: _Tally, spans: Spans, rows: npt.NDArray[np.int64], separator: int
+    tally: _Tally, spans: TextSpans, rows: npt.NDArray[np.int64], separator: int
 ) -> Iterator[tuple[int, str]]:
     """Survey these objects one by one. Those that are not JSON objects, each with the reason."""
     for row in rows.tolist():
