@@ -34,9 +34,13 @@ _ROOTS = {
 }
 
 
+#: The digits after the second that a TIME keeps, as in Flink.
+TIME_DIGITS = 3
+
+
 def time_digits(data_type: TimeType) -> int:
-    """The digits after the second that a TIME keeps: as declared, at most three, as in Flink."""
-    return min(data_type.precision, 3)
+    """The digits after the second that a TIME keeps: as declared, at most :data:`TIME_DIGITS`."""
+    return min(data_type.precision, TIME_DIGITS)
 
 
 def describe_root(data_type: DataType) -> tuple[int, int, int]:

@@ -21,9 +21,10 @@ from penstock.schemas.changes import (
     SchemaChange,
     TableSchema,
     TruncateTable,
+    allow_null,
     apply_change,
 )
-from penstock.types import DataType, Field
+from penstock.types import DataType
 
 
 class SchemaChangeBehavior(enum.Enum):
@@ -114,29 +115,23 @@ def _make_lenient(change: SchemaChange, schema: TableSchema | None) -> Iterator[
     """A change that keeps all columns, and leaves former rows valid."""
     match change:
         case AddColumns(columns=columns):
-            yield AddColumns(change.table, tuple(NewColumn(_allow_null(each.field)) for each in columns))
+            yield AddColumns(change.table, tuple(NewColumn(allow_null(each.field)) for each in columns))
         case DropColumns(names=names):
             yield from _allow_nulls(change.table, names, schema)
         case RenameColumns(names=pairs) if schema is not None:
             fields = {each.name: each for each in schema.row.fields}
-            renamed = (replace(_allow_null(fields[old]), name=new) for old, new in pairs if old in fields)
+            renamed = (replace(allow_null(fields[old]), name=new) for old, new in pairs if old in fields)
             yield AddColumns(change.table, tuple(map(NewColumn, renamed)))
             yield from _allow_nulls(change.table, [old for old, _ in pairs], schema)
         case _:
             yield change
 
 
-def _allow_null(field: Field) -> Field:
-    return replace(field, type=field.type.with_nullability(True))
-
-
 def _allow_nulls(table: str, names: Iterable[str], schema: TableSchema | None) -> Iterator[SchemaChange]:
     """The change that makes these columns nullable, if one of them is not."""
     fields = {each.name: each for each in schema.row.fields} if schema is not None else {}
     types: list[tuple[str, DataType]] = [
-        (name, fields[name].type.with_nullability(True))
-        for name in names
-        if name in fields and not fields[name].type.nullable
+        (name, allow_null(fields[name]).type) for name in names if name in fields and not fields[name].type.nullable
     ]
     if types:
         yield AlterColumnTypes(table, tuple(types))

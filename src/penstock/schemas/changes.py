@@ -147,6 +147,11 @@ def apply_change(schema: TableSchema | None, change: SchemaChange) -> TableSchem
     return schema
 
 
+def allow_null(field: Field) -> Field:
+    """The same column, nullable."""
+    return replace(field, type=field.type.with_nullability(True))
+
+
 def _add(table: str, fields: list[Field], columns: Iterable[NewColumn]) -> list[Field]:
     for each in columns:
         names = [known.name for known in fields]

@@ -20,6 +20,7 @@ from penstock.schemas.changes import (
     NewColumn,
     SchemaChange,
     TableSchema,
+    allow_null,
 )
 from penstock.types import (
     BIGINT,
@@ -37,15 +38,14 @@ from penstock.types import (
     TimestampType,
     TimeType,
 )
-from penstock.types.casts import as_decimal, digits, is_integer
-from penstock.types.logical import root
+from penstock.types.casts import digits, is_integer
+from penstock.types.logical import MAX_PRECISION, root
 
-_MAX_PRECISION = 38
-_TAIL = (BIGINT, DecimalType(_MAX_PRECISION, 0), DOUBLE)
+_TAIL = (BIGINT, DecimalType(MAX_PRECISION, 0), DOUBLE)
 #: What each type is widened to, itself first. STRING ends every chain.
 _CHAINS: dict[DataType, tuple[DataType, ...]] = {
-    TINYINT: (TINYINT, SMALLINT, INT, BIGINT, DecimalType(_MAX_PRECISION, 0), FLOAT, DOUBLE),
-    SMALLINT: (SMALLINT, INT, BIGINT, DecimalType(_MAX_PRECISION, 0), FLOAT, DOUBLE),
+    TINYINT: (TINYINT, SMALLINT, INT, BIGINT, DecimalType(MAX_PRECISION, 0), FLOAT, DOUBLE),
+    SMALLINT: (SMALLINT, INT, BIGINT, DecimalType(MAX_PRECISION, 0), FLOAT, DOUBLE),
     INT: (INT, *_TAIL),
     BIGINT: _TAIL,
     FLOAT: (FLOAT, DOUBLE),
@@ -87,11 +87,11 @@ def _widen_decimal(left: DataType, right: DataType) -> DataType:
     both = left, right
     if not all(isinstance(each, DecimalType) or is_integer(each) for each in both):
         return STRING
-    whole, scale = digits(as_decimal(each) for each in both)
-    if whole + scale <= _MAX_PRECISION:
+    whole, scale = digits(both)
+    if whole + scale <= MAX_PRECISION:
         return DecimalType(whole + scale, scale)
     if all(isinstance(each, DecimalType) for each in both):
-        return DecimalType(_MAX_PRECISION, _MAX_PRECISION - whole)
+        return DecimalType(MAX_PRECISION, MAX_PRECISION - whole)
     return STRING
 
 
@@ -105,11 +105,7 @@ def widen_schema(current: TableSchema | None, seen: TableSchema) -> TableSchema:
         replace(each, type=widen_type(each.type, others[each.name].type)) if each.name in others else each
         for each in current.row.fields
     ]
-    new = [
-        replace(each, type=each.type.with_nullability(True))
-        for each in seen.row.fields
-        if current.row.field(each.name) is None
-    ]
+    new = [allow_null(each) for each in seen.row.fields if current.row.field(each.name) is None]
     return current.with_fields([*kept, *new])
 
 

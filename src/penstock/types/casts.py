@@ -13,6 +13,7 @@ from penstock.types.logical import (
     DOUBLE,
     FLOAT,
     INT,
+    MAX_PRECISION,
     SMALLINT,
     STRING,
     TINYINT,
@@ -34,7 +35,6 @@ from penstock.types.logical import (
 _INTEGERS = {"TINYINT": 3, "SMALLINT": 5, "INT": 10, "BIGINT": 19}
 _NUMBERS = {*_INTEGERS, "DECIMAL", "FLOAT", "DOUBLE"}
 _WIDENING = (TINYINT, SMALLINT, INT, BIGINT)
-_MAX_PRECISION = 38
 
 #: By the root of a target: the roots that are cast to it implicitly.
 _IMPLICIT = {
@@ -141,7 +141,7 @@ def is_beyond_decimal(types: Sequence[DataType]) -> bool:
     count."""
     known = [each for each in types if not isinstance(each, NullType)]
     exact = {root(each) for each in known} <= {*_INTEGERS, "DECIMAL"}
-    return bool(known) and exact and sum(digits(known)) > _MAX_PRECISION
+    return bool(known) and exact and sum(digits(known)) > MAX_PRECISION
 
 
 def find_common_type(types: tuple[DataType, ...]) -> DataType | None:
@@ -220,7 +220,7 @@ def _find_common_number(left: DataType, right: DataType) -> DataType:
         return max(left, right, key=_WIDENING.index)
     a, b = as_decimal(left), as_decimal(right)
     scale = max(a.scale, b.scale)
-    return DecimalType(min(max(a.precision - a.scale, b.precision - b.scale) + scale, _MAX_PRECISION), scale)
+    return DecimalType(min(max(a.precision - a.scale, b.precision - b.scale) + scale, MAX_PRECISION), scale)
 
 
 def find_comparable_type(left: DataType, right: DataType, ordered: bool) -> DataType | None:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 MAX_LENGTH = 2**31 - 1
+#: The most digits of a DECIMAL.
+MAX_PRECISION = 38
 _T = TypeVar("_T", bound="DataType")
 
 

@@ -10,6 +10,7 @@ from penstock.errors import Problem, SchemaError, nearest
 from penstock.types.logical import (
     INT,
     MAX_LENGTH,
+    MAX_PRECISION,
     PRIMITIVES,
     ArrayType,
     BinaryType,
@@ -258,7 +259,7 @@ class TypeReader:
             if self._take(","):
                 scale = self._read_number("a scale")
             self._expect(")")
-        if not (1 <= precision <= 38 and 0 <= scale <= precision):
+        if not (1 <= precision <= MAX_PRECISION and 0 <= scale <= precision):
             raise self._make_error(f"DECIMAL({precision}, {scale}): precision is 1 to 38, scale 0 to precision")
         return DecimalType(precision, scale)
 

@@ -47,7 +47,10 @@ MIXED = {
 }
 
 
-def infer(*values: Any, rules: InferenceRules = InferenceRules()) -> RowType:  # noqa: B008
+PLAIN = InferenceRules()
+
+
+def infer(*values: Any, rules: InferenceRules = PLAIN) -> RowType:
     messages = pa.array([json.dumps({"a": each}).encode() for each in values], pa.binary())
     found = survey_messages(messages)
     return RowType(tuple(Field(each.name, rules.infer_type(each)) for each in found.fields))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from penstock.loops.type_roots import TIME_DIGITS
 from penstock.types import (
     BIGINT,
     BOOLEAN,
@@ -28,21 +29,20 @@ from penstock.types import (
     TimestampType,
     TimeType,
 )
+from penstock.types.logical import MAX_PRECISION
 
-_TIME_DIGITS = 3
-_MAX_PRECISION = 38
 _CODES = {
     **dict.fromkeys((-7, 16), BOOLEAN),
     -6: TINYINT,
     5: SMALLINT,
     4: INT,
     -5: BIGINT,
-    **{code: DecimalType(_MAX_PRECISION, 18) for code in (2, 3)},
+    **{code: DecimalType(MAX_PRECISION, 18) for code in (2, 3)},
     **dict.fromkeys((6, 7), FLOAT),
     8: DOUBLE,
     **dict.fromkeys((-2, -3, -4, 2004), BYTES),
     91: DATE,
-    92: TimeType(_TIME_DIGITS),
+    92: TimeType(TIME_DIGITS),
     93: TimestampType(6),
 }
 
@@ -106,9 +106,9 @@ class MySqlTypes:
             case "decimal" | "dec" | "numeric" | "fixed":
                 precision = 10 if size is None else size
                 scale = sizes[1] if len(sizes) > 1 else 0
-                return DecimalType(precision, scale) if precision <= _MAX_PRECISION else STRING
+                return DecimalType(precision, scale) if precision <= MAX_PRECISION else STRING
             case "time":
-                return TimeType(size or 0) if (size or 0) <= _TIME_DIGITS else STRING
+                return TimeType(size or 0) if (size or 0) <= TIME_DIGITS else STRING
             case "datetime":
                 return TimestampType(size or 0)
             case "timestamp":

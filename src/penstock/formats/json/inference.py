@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from penstock.formats.json import survey_kernel as kernel
 from penstock.formats.json.survey import FieldSurvey
+from penstock.loops.type_roots import TIME_DIGITS
 from penstock.schemas import widen_type
 from penstock.types import (
     BIGINT,
@@ -21,8 +22,8 @@ from penstock.types import (
     TimeType,
 )
 
-#: The most digits after the second that columns keep.
-_TIME_DIGITS, _TIMESTAMP_DIGITS = 3, 6
+#: The most digits after the second that a TIMESTAMP keeps.
+_TIMESTAMP_DIGITS = 6
 
 _PLAIN = {
     kernel.NULL: NULL,
@@ -68,7 +69,7 @@ def _find_type(kind: int, survey: FieldSurvey) -> DataType:
         case kernel.LARGE:
             return DecimalType(survey.digits, 0)
         case kernel.TIME:
-            return TimeType(digits) if digits <= _TIME_DIGITS else STRING
+            return TimeType(digits) if digits <= TIME_DIGITS else STRING
         case kernel.TIMESTAMP | kernel.TIMESTAMP_LTZ:
             local = kind == kernel.TIMESTAMP_LTZ
             return TimestampType(digits, local) if digits <= _TIMESTAMP_DIGITS else STRING

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.formats.json.syntax import blank, string, unescape, value_end
+from penstock.formats.json.syntax import after_value, blank, string, unescape, value_end
 from penstock.loops import chars
 from penstock.loops.bytes import same_bytes
 from penstock.loops.compiled import Vector, borrow, compiled
@@ -52,14 +52,8 @@ def find_members(text: Vector, starts: Vector, ends: Vector, key: Vector, status
                 if same:
                     null = text[start] == chars.LOWER_N
                     found[row, 0], found[row, 1] = (-1, -1) if null else (start, at)
-                at = blank(text, at, end)
-                if at >= end:
-                    break
-                if text[at] == chars.BRACE_CLOSE:
-                    done = True
-                elif text[at] == chars.COMMA:
-                    at = blank(text, at + 1, end)
-                else:
+                at, done = after_value(text, at, end, chars.BRACE_CLOSE)
+                if at < 0:
                     break
         if not done:
             status[row] = EXACT
@@ -92,14 +86,8 @@ def find_elements(text: Vector, starts: Vector, ends: Vector, status: Vector, fo
                     if count < len(found):
                         found[count, 0], found[count, 1], found[count, 2] = row, start, at
                     count += 1
-                at = blank(text, at, end)
-                if at >= end:
-                    break
-                if text[at] == chars.BRACKET_CLOSE:
-                    done = True
-                elif text[at] == chars.COMMA:
-                    at = blank(text, at + 1, end)
-                else:
+                at, done = after_value(text, at, end, chars.BRACKET_CLOSE)
+                if at < 0:
                     break
         if not done:
             status[row] = EXACT

@@ -18,6 +18,7 @@ from penstock.formats.json.spans import TextSpans
 from penstock.formats.json.survey_kernel import survey_objects
 from penstock.formats.json.syntax import unescape
 from penstock.loops.record_status import EXACT, NO_ROW, READ
+from penstock.types.logical import MAX_PRECISION
 
 _SEPARATORS = {TimestampStandard.SQL: ord(" "), TimestampStandard.ISO_8601: ord("T")}
 #: The most occurrences of unknown fields that one pass notes.
@@ -138,7 +139,8 @@ def survey_nested(
     waiting = [("", spans)]
     while waiting:
         prefix, objects = waiting.pop()
-        survey = survey_spans(objects, (), standard)
+        names = (name.removeprefix(prefix).partition(".")[0] for name in known if name.startswith(prefix))
+        survey = survey_spans(objects, list(dict.fromkeys(names)), standard)
         bad |= dict(survey.bad)
         for each in survey.fields:
             name = prefix + each.name
@@ -216,7 +218,7 @@ def _classify(value: Document, separator: int) -> tuple[int, int, int]:
             if -(2**63) <= int(value.text) < 2**63:
                 return kernel.INTEGER, 0, 0
             digits = len(value.text.lstrip("-"))
-            return (kernel.LARGE, digits, 0) if digits <= kernel.MOST_DIGITS else (kernel.HUGE, 0, 0)
+            return (kernel.LARGE, digits, 0) if digits <= MAX_PRECISION else (kernel.HUGE, 0, 0)
     found = np.frombuffer(str(value).encode(), np.uint8)
     kind, fraction = kernel.text_kind(found, 0, len(found), separator)
     return int(kind), 0, int(fraction)

@@ -7,18 +7,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.formats.json.syntax import blank, string, unescape, value_end
+from penstock.formats.json.syntax import after_value, blank, string, unescape, value_end
 from penstock.loops import chars, type_roots
 from penstock.loops.bytes import same_bytes
 from penstock.loops.compiled import Vector, borrow, compiled, inlined
 from penstock.loops.numbers import FAILED, scan_number
 from penstock.loops.record_status import EXACT, READ
 from penstock.loops.values import scan_word, text_value
+from penstock.types.logical import MAX_PRECISION
 
 #: The kinds of values. HUGE is an integer of more than 38 digits, LARGE one of more than 64 bits.
 NULL, BOOLEAN, INTEGER, LARGE, HUGE, FRACTION, TEXT, DATE, TIME, TIMESTAMP, TIMESTAMP_LTZ, OBJECT, ARRAY = range(13)
 KINDS = 13
-MOST_DIGITS = 38
 
 #: The columns of ``sizes``: the most digits of a LARGE integer, and of the fractions of times and timestamps.
 DIGITS, FRACTIONS = 0, 1
@@ -38,7 +38,7 @@ def _integer_kind(text: Vector, start: int, end: int, digits: int) -> tuple[int,
     if count == _LONGEST:
         # scan_number has 63 bits, and one number of 64 bits needs more
         return (INTEGER if negative and same_bytes(text, start + 1, _LEAST, 0, _LONGEST) else LARGE), count
-    return (LARGE if count <= MOST_DIGITS else HUGE), count
+    return (LARGE if count <= MAX_PRECISION else HUGE), count
 
 
 @inlined
@@ -180,14 +180,8 @@ def survey_objects(
                         firsts[field, kind] = row
                     if kind == LARGE or kind in (TIME, TIMESTAMP, TIMESTAMP_LTZ):
                         sizes[field, column] = max(sizes[field, column], count)
-                at = blank(text, at, end)
-                if at >= end:
-                    break
-                if text[at] == chars.BRACE_CLOSE:
-                    done = True
-                elif text[at] == chars.COMMA:
-                    at = blank(text, at + 1, end)
-                else:
+                at, done = after_value(text, at, end, chars.BRACE_CLOSE)
+                if at < 0:
                     break
         if not done:
             status[row] = EXACT

@@ -34,6 +34,18 @@ def blank(text: Vector, at: int, end: int) -> int:
     return at
 
 
+@inlined
+def after_value(text: Vector, at: int, end: int, close: int) -> tuple[int, bool]:
+    """Where the object or array goes on after a value that ends at ``at``: the start of its next member or element, or
+    its end, ``close``, and whether it is that. FAILED if it is neither."""
+    at = blank(text, at, end)
+    if at < end and text[at] == close:
+        return at, True
+    if at < end and text[at] == chars.COMMA:
+        return blank(text, at + 1, end), False
+    return FAILED, False
+
+
 @compiled
 def keeps_its_text(text: Vector, start: int, end: int, digits: Word, power: int, whole: bool) -> bool:
     """Whether a number keeps its text when Java reads and writes it as a double, a BigDecimal or an integer.
