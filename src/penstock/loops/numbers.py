@@ -136,6 +136,12 @@ def _scale(digits: Word, power: int, scale: int, precision: int) -> int:
 
 
 @inlined
+def fits_integer(root: int, negative: bool, digits: Word) -> bool:
+    """Whether a whole number is in the range of an integer type."""
+    return bool(digits >= 0 and _LEAST[root] <= (-digits if negative else digits) <= _MOST[root])
+
+
+@inlined
 def number_value(
     root: int, negative: bool, digits: Word, power: int, whole: bool, scale: int, precision: int
 ) -> tuple[bool, Word]:
@@ -143,8 +149,7 @@ def number_value(
     if digits < 0:
         return False, digits
     if root <= BIGINT:
-        value = -digits if negative else digits
-        return whole and _LEAST[root] <= value <= _MOST[root], value
+        return whole and fits_integer(root, negative, digits), -digits if negative else digits
     if root == DECIMAL:
         value = _scale(digits, power, scale, precision)
         return value >= 0, -value if negative else value

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -14,6 +15,7 @@ from penstock.formats.json import survey_kernel as kernel
 from penstock.formats.json.options import TimestampStandard
 from penstock.formats.json.spans import TextSpans
 from penstock.formats.json.survey import FieldSurvey, Survey, survey_messages, survey_nested
+from penstock.types import NULL, Field
 
 KIND_NAMES = (
     *("NULL", "BOOLEAN", "INTEGER", "LARGE", "HUGE", "FRACTION", "TEXT"),
@@ -21,9 +23,13 @@ KIND_NAMES = (
 )
 
 
+def untyped(names: Sequence[str]) -> list[Field]:
+    return [Field(name, NULL) for name in names]
+
+
 def survey(*messages: str | bytes | None, known: tuple[str, ...] = (), **options: Any) -> Survey:
     found = [each.encode() if isinstance(each, str) else each for each in messages]
-    return survey_messages(pa.array(found, pa.binary()), known, **options)
+    return survey_messages(pa.array(found, pa.binary()), untyped(known), **options)
 
 
 def kinds(field: FieldSurvey) -> dict[str, int]:
@@ -135,7 +141,9 @@ def test_more_unknown_fields_than_one_pass_has_room_for():
 
 
 def nested(*messages: str, known: tuple[str, ...] = ()) -> Survey:
-    return survey_nested(TextSpans.from_messages(pa.array([each.encode() for each in messages], pa.binary())), known)
+    return survey_nested(
+        TextSpans.from_messages(pa.array([each.encode() for each in messages], pa.binary())), untyped(known)
+    )
 
 
 def test_the_fields_of_objects_take_their_place():

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from penstock.formats.canal_json.decode import CanalJsonDecoder
+from penstock.formats.canal_json.inference_options import CanalInferenceOptions
 from penstock.formats.canal_json.options import CanalJsonOptions
+from penstock.formats.canal_json.table_reader import CanalTableReader
 from penstock.formats.changes.encode import RowFrame, encode_fields
-from penstock.formats.changes.factory import TableChangeFormat
+from penstock.formats.changes.factory import InferringChangeFormat
 
 
 def _build_frames(options: CanalJsonOptions) -> tuple[RowFrame, RowFrame]:
@@ -19,6 +21,13 @@ def _build_frames(options: CanalJsonOptions) -> tuple[RowFrame, RowFrame]:
     return inserted, deleted
 
 
-FORMAT = TableChangeFormat(
-    "canal-json", CanalJsonOptions, CanalJsonDecoder, _build_frames, __doc__, ("database", "table")
+FORMAT = InferringChangeFormat(
+    "canal-json",
+    CanalJsonOptions,
+    CanalJsonDecoder,
+    _build_frames,
+    __doc__,
+    ("database", "table"),
+    CanalInferenceOptions,
+    CanalTableReader,
 )

@@ -10,6 +10,8 @@ from penstock.formats.changes.decode import ChangeDecoder
 from penstock.formats.changes.encode import ChangeJsonEncoder, RowFrame
 from penstock.formats.changes.metadata import check_keys
 from penstock.formats.changes.options import ChangeOptions
+from penstock.formats.changes.table_reader import ChangeTableReader
+from penstock.formats.json.inference_options import InferenceOptions
 from penstock.options import OptionSet
 from penstock.types import DataType, RowType
 
@@ -56,3 +58,15 @@ class TableChangeFormat(ChangeJsonFormat):
     def with_table(self, options: OptionSet, table: tuple[str, ...], primary_key: tuple[str, ...]) -> OptionSet:
         """``options`` for messages that name the table, its database and, if the format has it, its primary key."""
         return replace(self.options.expect(options), table=table, primary_key=primary_key)
+
+
+@dataclass(frozen=True)
+class InferringChangeFormat(TableChangeFormat):
+    """A format of change data from whose messages the columns of tables can be inferred."""
+
+    inference: type[InferenceOptions]
+    infers: type[ChangeTableReader[Any, Any]]
+
+    def table_reader(self, options: OptionSet, inference: OptionSet) -> ChangeTableReader[Any, Any]:
+        """The reader for messages of tables whose columns are inferred."""
+        return self.infers(self.options.expect(options), self.inference.expect(inference))

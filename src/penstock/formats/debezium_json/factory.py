@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from penstock.errors import OptionsError, Problem
 from penstock.formats.changes.encode import RowFrame, build_image_frames
-from penstock.formats.changes.factory import TableChangeFormat
+from penstock.formats.changes.factory import InferringChangeFormat
 from penstock.formats.debezium_json.decode import DebeziumJsonDecoder
 from penstock.formats.debezium_json.options import DebeziumJsonOptions
+from penstock.formats.debezium_json.table_reader import DebeziumTableReader
+from penstock.formats.json.inference_options import InferenceOptions
 
 
 def _build_frames(options: DebeziumJsonOptions) -> tuple[RowFrame, RowFrame]:
@@ -23,11 +25,13 @@ def _build_frames(options: DebeziumJsonOptions) -> tuple[RowFrame, RowFrame]:
     return build_image_frames("op", "c", "d", omit=options.ignore_null_fields, others=others)
 
 
-FORMAT = TableChangeFormat(
+FORMAT = InferringChangeFormat(
     "debezium-json",
     DebeziumJsonOptions,
     DebeziumJsonDecoder,
     _build_frames,
     __doc__,
     ("source.database", "source.table"),
+    InferenceOptions,
+    DebeziumTableReader,
 )

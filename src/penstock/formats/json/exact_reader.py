@@ -35,6 +35,8 @@ from penstock.types import (
 
 _Convert = Callable[[Document], Any]
 
+_DATE = re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_DAY_MICROS = 86_400_000_000
 _NOT_ZERO = re.compile(r"[^eE]*[1-9]")
 
 
@@ -112,9 +114,7 @@ class ExactJsonReader:
                 unit = 10 ** (9 - time_digits(data_type))
                 return lambda value: timestamps.parse_time(_scalar(value)) // unit * unit
             case TimestampType(local_zone=zone):
-                standard = self.options.timestamp_standard
-                iso, offset = standard is not TimestampStandard.SQL, standard is TimestampStandard.ISO_8601_WITH_OFFSET
-                return lambda value: timestamps.parse_timestamp(_scalar(value), iso, zone, offset)
+                return self._timestamp(zone)
             case ArrayType(element=element):
                 return self._array(element)
             case MapType(key=key, value=value):
@@ -122,6 +122,20 @@ class ExactJsonReader:
             case RowType():
                 return self._row(data_type)
         raise TypeError(f"no JSON form of {data_type}")
+
+    def _timestamp(self, zone: bool) -> _Convert:
+        standard = self.options.timestamp_standard
+        iso, offset = standard is not TimestampStandard.SQL, standard is TimestampStandard.ISO_8601_WITH_OFFSET
+
+        def convert_document(value: Document) -> int:
+            text = _scalar(value)
+            if self.options.lenient_times and not offset:
+                if _DATE.fullmatch(text):
+                    return timestamps.parse_date(text) * _DAY_MICROS
+                return timestamps.parse_timestamp(text, iso, zone and text.endswith("Z"))
+            return timestamps.parse_timestamp(text, iso, zone, offset)
+
+        return convert_document
 
     def _primitive(self, name: str) -> _Convert:
         match name:

@@ -21,6 +21,7 @@ from penstock.types import (
     TimestampType,
     TimeType,
 )
+from penstock.types.logical import MAX_PRECISION
 
 #: The most digits after the second that a TIMESTAMP keeps.
 _TIMESTAMP_DIGITS = 6
@@ -47,23 +48,28 @@ class InferenceRules:
     as_string: bool = False
     fixed: RowType = _NONE
 
-    def infer_type(self, survey: FieldSurvey) -> DataType:
-        """The narrowest type that holds all values of a field without loss: the type of NULL if there is no other
-        value. Integers are BIGINT, larger ones DECIMAL, and STRING beyond 38 digits; other numbers are DOUBLE, dates
-        and times as they look, in steps of three digits; objects and arrays are their JSON text."""
+    def infer_type(self, survey: FieldSurvey, current: DataType = NULL) -> DataType:
+        """The narrowest type that holds all values of a field without loss, and those of its ``current`` type: the type
+        of NULL if there is no other value. Integers are BIGINT, larger ones DECIMAL, and STRING beyond 38 digits; other
+        numbers are DOUBLE, or DECIMAL in a DECIMAL column; dates and times as they look, in steps of three digits;
+        objects and arrays are their JSON text."""
         fixed = self.fixed.field(survey.name)
         if fixed is not None:
             return fixed.type
         kinds = sorted(survey.kinds)
-        if self.as_string and kinds != [kernel.NULL]:
-            return STRING
-        found: DataType = NULL
+        if self.as_string and set(kinds) - {kernel.NULL}:
+            return widen_type(current, STRING)
+        found = current
         for kind in kinds:
-            found = widen_type(found, _find_type(kind, survey))
+            found = widen_type(found, _find_type(kind, survey, current))
         return found
 
 
-def _find_type(kind: int, survey: FieldSurvey) -> DataType:
+def _find_type(kind: int, survey: FieldSurvey, current: DataType) -> DataType:
+    if isinstance(current, DecimalType) and kind in (kernel.INTEGER, kernel.LARGE, kernel.FRACTION):
+        before, behind = survey.digits, survey.fraction
+        behind = min(behind, MAX_PRECISION - before)
+        return DecimalType(max(1, before + behind), behind) if before <= MAX_PRECISION else STRING
     digits = -(-survey.fraction // 3) * 3
     match kind:
         case kernel.LARGE:

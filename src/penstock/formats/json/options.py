@@ -70,6 +70,10 @@ class JsonTextOptions(OptionSet):
         "encode.ignore-null-fields", BOOLEAN, default=False, doc="Leave out fields that are NULL when writing."
     )
 
+    #: Whether a timestamp may be a date, for its midnight, and a TIMESTAMP_LTZ a text without a zone, in UTC: columns
+    #: whose type was widened have such values.
+    lenient_times: bool = False
+
 
 @dataclass(frozen=True, kw_only=True)
 class JsonOptions(JsonTextOptions):

@@ -9,8 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.columns.buffers import Bytes, binary_parts, validity
+from penstock.columns.buffers import Bytes, binary_parts, gather_spans, validity
 from penstock.formats.json.span_kernel import find_elements, find_members
+from penstock.formats.json.syntax import copy_unescaped
 from penstock.loops import chars
 from penstock.loops.record_status import EXACT, READ
 
@@ -54,8 +55,27 @@ class TextSpans:
 
     def objects(self) -> TextSpans:
         """Those that are objects."""
-        chosen = np.flatnonzero(self.text[self.starts] == chars.BRACE_OPEN)
-        return TextSpans(self.text, self.starts[chosen], self.ends[chosen], self.message[chosen], self.unread)
+        return self._choose(self.text[self.starts] == chars.BRACE_OPEN)
+
+    def split_arrays(self) -> tuple[TextSpans, TextSpans]:
+        """Those that are arrays, and the others."""
+        arrays = self.text[self.starts] == chars.BRACKET_OPEN
+        return self._choose(arrays), self._choose(~arrays)
+
+    def _choose(self, which: npt.NDArray[np.bool_]) -> TextSpans:
+        return TextSpans(self.text, self.starts[which], self.ends[which], self.message[which], self.unread)
+
+    def join(self, other: TextSpans) -> TextSpans:
+        """These values and others of the same messages, in the order of the messages."""
+        message = np.concatenate([self.message, other.message])
+        order = np.argsort(message, kind="stable")
+        starts, ends = (np.concatenate(pair)[order] for pair in ((self.starts, other.starts), (self.ends, other.ends)))
+        return TextSpans(self.text, starts, ends, message[order], self.unread | other.unread)
+
+    def texts(self) -> pa.BinaryArray:
+        """The values as they are written. Raises RecordError if they exceed the size of a column."""
+        spans = np.column_stack([self.starts, self.ends - self.starts])
+        return gather_spans(pa.binary(), self.text, spans, np.ones(len(self), np.uint8), copy_unescaped)
 
     def elements(self) -> TextSpans:
         """The elements of arrays, where they are not null, one after the other."""

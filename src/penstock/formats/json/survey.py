@@ -1,9 +1,13 @@
-"""What fields JSON objects have, and of what kinds their values are: what an inferred schema is made of."""
+"""What fields JSON objects have, and of what kinds their values are: what an inferred schema is made of.
+
+Fields that are known have the types of their columns, and only values that do not fit these are noted. A type of NULL
+means that the type is not known.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -12,12 +16,14 @@ import pyarrow as pa
 from penstock.columns.buffers import Bytes
 from penstock.exact.errors import Malformed
 from penstock.formats.json import survey_kernel as kernel
+from penstock.formats.json.fitting import describe_limits, fits, split_decimal
 from penstock.formats.json.options import TimestampStandard
 from penstock.formats.json.parser import Document, Number, Object, parse
 from penstock.formats.json.spans import TextSpans
 from penstock.formats.json.survey_kernel import survey_objects
 from penstock.formats.json.syntax import unescape
 from penstock.loops.record_status import EXACT, NO_ROW, READ
+from penstock.types import NULL, DecimalType, Field, NullType
 from penstock.types.logical import MAX_PRECISION
 
 _SEPARATORS = {TimestampStandard.SQL: ord(" "), TimestampStandard.ISO_8601: ord("T")}
@@ -27,9 +33,10 @@ _ROOM = 1 << 12
 
 @dataclass(frozen=True)
 class FieldSurvey:
-    """The values of one field. ``firsts[kind]`` is the number of the first message that has one of that kind
-    (:mod:`penstock.formats.json.survey_kernel`), or -1. ``digits`` is the most digits of an integer of more than 64
-    bits, ``fraction`` that of a fraction of a second."""
+    """The values of one field that do not fit its type. ``firsts[kind]`` is the number of the first message that has
+    one of that kind (:mod:`penstock.formats.json.survey_kernel`), or -1. ``digits`` is the most digits of an integer of
+    more than 64 bits, or before the point in a DECIMAL column, ``fraction`` that of a fraction of a second, or behind
+    the point."""
 
     name: str
     firsts: tuple[int, ...]
@@ -66,29 +73,34 @@ class Survey:
     bad: tuple[tuple[int, str], ...]
 
 
-@dataclass
 class _Tally:
     """What was found of the fields so far."""
 
-    names: list[str]
-    firsts: npt.NDArray[np.int64] = field(init=False)
-    sizes: npt.NDArray[np.int64] = field(init=False)
+    def __init__(self, known: Sequence[Field]):
+        self.fields = list(known)
+        self.firsts = np.full((len(known), kernel.KINDS), -1, np.int64)
+        self.sizes = np.zeros((len(known), 2), np.int64)
+        self._places = {each.name: at for at, each in enumerate(known)}
 
-    def __post_init__(self) -> None:
-        self.firsts = np.full((len(self.names), kernel.KINDS), -1, np.int64)
-        self.sizes = np.zeros((len(self.names), 2), np.int64)
-
-    def add_names(self, names: Sequence[str]) -> None:
+    def add_fields(self, names: Sequence[str]) -> None:
         """Make room for more fields."""
-        self.names += names
+        for name in names:
+            self._places[name] = len(self.fields)
+            self.fields.append(Field(name, NULL))
         self.firsts = np.vstack([self.firsts, np.full((len(names), kernel.KINDS), -1, np.int64)])
         self.sizes = np.vstack([self.sizes, np.zeros((len(names), 2), np.int64)])
 
-    def note(self, row: int, name: str, kind: int, digits: int = 0, fraction: int = 0) -> None:
-        """Note one value."""
-        if name not in self.names:
-            self.add_names([name])
-        at = self.names.index(name)
+    def note(self, row: int, name: str, value: Document, separator: int) -> None:
+        """Note one value, unless it fits its type."""
+        if name not in self._places:
+            self.add_fields([name])
+        at = self._places[name]
+        data_type = self.fields[at].type
+        kind, digits, fraction = _classify(value, separator)
+        if fits(value, kind, fraction, data_type):
+            return
+        if isinstance(data_type, DecimalType) and isinstance(value, Number):
+            digits, fraction = split_decimal(value)
         first = self.firsts[at, kind]
         self.firsts[at, kind] = row if first < 0 else min(first, row)
         self.sizes[at] = np.maximum(self.sizes[at], [digits, fraction])
@@ -97,26 +109,26 @@ class _Tally:
         """The fields. ``message`` has the number of the message of each object."""
         firsts = np.append(message, -1)[self.firsts]
         return tuple(
-            FieldSurvey(name, tuple(first.tolist()), int(digits), int(fraction))
-            for name, first, (digits, fraction) in zip(self.names, firsts, self.sizes, strict=True)
+            FieldSurvey(each.name, tuple(first.tolist()), int(digits), int(fraction))
+            for each, first, (digits, fraction) in zip(self.fields, firsts, self.sizes, strict=True)
         )
 
 
 def survey_messages(
-    messages: pa.BinaryArray, known: Sequence[str] = (), standard: TimestampStandard = TimestampStandard.SQL
+    messages: pa.BinaryArray, known: Sequence[Field] = (), standard: TimestampStandard = TimestampStandard.SQL
 ) -> Survey:
     """Survey messages, each a JSON object; NULL and empty ones are left out. The fields ``known`` come first."""
     return survey_spans(TextSpans.from_messages(messages), known, standard)
 
 
 def survey_spans(
-    spans: TextSpans, known: Sequence[str] = (), standard: TimestampStandard = TimestampStandard.SQL
+    spans: TextSpans, known: Sequence[Field] = (), standard: TimestampStandard = TimestampStandard.SQL
 ) -> Survey:
     """Survey objects in messages. The fields ``known`` come first."""
     separator, status = _SEPARATORS[standard], spans.status
     refused: list[tuple[int, str]] = []
     while True:
-        tally = _Tally(list(known))
+        tally = _Tally(known)
         left = _survey_fast(tally, spans, status, separator)
         bad = [*_survey_exactly(tally, spans, left, separator)]
         if not bad:
@@ -130,48 +142,65 @@ def survey_spans(
 
 
 def survey_nested(
-    spans: TextSpans, known: Sequence[str] = (), standard: TimestampStandard = TimestampStandard.SQL
+    spans: TextSpans, known: Sequence[Field] = (), standard: TimestampStandard = TimestampStandard.SQL
 ) -> Survey:
     """Survey objects in messages, and in place of each object in them its own fields, at any depth, with dotted names.
-    A field that has other values too has both: those, and the fields of its objects."""
+    A field that has other values too has both: those, and the fields of its objects. One that is a known column keeps
+    its objects."""
     found: dict[str, FieldSurvey] = {}
     bad: dict[int, str] = {}
     waiting = [("", spans)]
     while waiting:
         prefix, objects = waiting.pop()
-        names = (name.removeprefix(prefix).partition(".")[0] for name in known if name.startswith(prefix))
-        survey = survey_spans(objects, list(dict.fromkeys(names)), standard)
+        inside = _find_inner(known, prefix)
+        columns = {each.name for each in inside if not isinstance(each.type, NullType)}
+        survey = survey_spans(objects, inside, standard)
         bad |= dict(survey.bad)
         for each in survey.fields:
             name = prefix + each.name
-            if each.firsts[kernel.OBJECT] >= 0:
+            if each.firsts[kernel.OBJECT] >= 0 and each.name not in columns:
                 inner = objects.members(each.name).objects()
                 bad = dict.fromkeys(inner.unread, "its objects are nested too deeply to be flattened") | bad
                 waiting.append((f"{name}.", inner))
                 each = each.without(kernel.OBJECT)  # noqa: PLW2901 - the fields of its objects are there instead
             if each.kinds:
                 found[name] = found[name].combine(each) if name in found else replace(each, name=name)
-    new = sorted((each for name, each in found.items() if name not in known), key=lambda each: each.first)
-    fields = [found.get(name) or FieldSurvey(name, (-1,) * kernel.KINDS, 0, 0) for name in known]
+    names = [each.name for each in known]
+    new = sorted((each for name, each in found.items() if name not in names), key=lambda each: each.first)
+    fields = [found.get(name) or FieldSurvey(name, (-1,) * kernel.KINDS, 0, 0) for name in names]
     return Survey((*fields, *new), tuple(sorted(bad.items())))
+
+
+def _find_inner(known: Sequence[Field], prefix: str) -> list[Field]:
+    """The known fields of the objects whose fields' names begin so. Those that are no columns, because their own fields
+    are, have no type."""
+    found: dict[str, Field] = {}
+    for each in known:
+        name, dot, _ = each.name.removeprefix(prefix).partition(".") if each.name.startswith(prefix) else ("", "", "")
+        if name and not dot:
+            found[name] = Field(name, each.type)
+        elif name:
+            found.setdefault(name, Field(name, NULL))
+    return list(found.values())
 
 
 def _survey_fast(
     tally: _Tally, spans: TextSpans, status: npt.NDArray[np.uint8], separator: int
 ) -> npt.NDArray[np.int64]:
     """Survey the objects that the loop can read. The numbers of the others."""
-    while all('"' not in name and "\\" not in name for name in tally.names):
-        keys = [f'{name}":'.encode() for name in tally.names]
+    while all('"' not in each.name and "\\" not in each.name for each in tally.fields):
+        keys = [f'{each.name}":'.encode() for each in tally.fields]
         key_starts = np.zeros(len(keys) + 1, np.int64)
         key_starts[1:] = np.cumsum([len(key) for key in keys])
         names = np.frombuffer(b"".join(keys), np.uint8), key_starts
         unknown = np.zeros((_ROOM, 3), np.int64)
         outcome = status.copy()
         found = tally.firsts, tally.sizes, unknown
-        count = survey_objects(spans.text, spans.starts, spans.ends, names, separator, outcome, *found)
+        types = describe_limits(tally.fields)
+        count = survey_objects(spans.text, spans.starts, spans.ends, names, types, separator, outcome, *found)
         if not count:
             return np.flatnonzero(outcome == EXACT)
-        tally.add_names(list(dict.fromkeys(_read_name(spans.text, *span) for span in unknown[:count, 1:].tolist())))
+        tally.add_fields(list(dict.fromkeys(_read_name(spans.text, *span) for span in unknown[:count, 1:].tolist())))
     return np.flatnonzero(status == READ)
 
 
@@ -197,8 +226,7 @@ def _survey_exactly(
             yield row, "expected a JSON object"
             continue
         for name, value in document.pairs:
-            kind, digits, fraction = _classify(value, separator)
-            tally.note(row, name, kind, digits, fraction)
+            tally.note(row, name, value, separator)
 
 
 def _classify(value: Document, separator: int) -> tuple[int, int, int]:

@@ -1,6 +1,7 @@
 """Which fields JSON objects have, and of what kinds their values are, inside a compiled loop.
 
-The loop gives no values. Objects that it cannot read are marked EXACT; :mod:`penstock.formats.json.survey` reads them.
+Values that fit the type of a known column are not noted. The loop gives no values. Objects that it cannot read are
+marked EXACT; :mod:`penstock.formats.json.survey` reads them.
 """
 
 from __future__ import annotations
@@ -11,17 +12,21 @@ from penstock.formats.json.syntax import after_value, blank, string, unescape, v
 from penstock.loops import chars, type_roots
 from penstock.loops.bytes import same_bytes
 from penstock.loops.compiled import Vector, borrow, compiled, inlined
-from penstock.loops.numbers import FAILED, scan_number
+from penstock.loops.numbers import FAILED, fits_integer, scan_number
 from penstock.loops.record_status import EXACT, READ
 from penstock.loops.values import scan_word, text_value
-from penstock.types.logical import MAX_PRECISION
+from penstock.types.logical import MAX_LENGTH, MAX_PRECISION
 
 #: The kinds of values. HUGE is an integer of more than 38 digits, LARGE one of more than 64 bits.
 NULL, BOOLEAN, INTEGER, LARGE, HUGE, FRACTION, TEXT, DATE, TIME, TIMESTAMP, TIMESTAMP_LTZ, OBJECT, ARRAY = range(13)
 KINDS = 13
 
-#: The columns of ``sizes``: the most digits of a LARGE integer, and of the fractions of times and timestamps.
+#: The columns of ``sizes``: the most digits of a LARGE integer, or before the point of a number in a DECIMAL column;
+#: and the most digits of the fractions of times and timestamps, or behind that point.
 DIGITS, FRACTIONS = 0, 1
+
+#: The root of a column without a type, into which no value fits.
+UNTYPED = -1
 
 #: The number of digits of the largest integers of 64 bits, and the least one without its sign.
 _LONGEST = 19
@@ -68,12 +73,57 @@ def text_kind(text: Vector, start: int, end: int, separator: int) -> tuple[int, 
     return kind, end - at if text[at - 1] == chars.POINT else 0
 
 
+@inlined
+def _decimal_digits(text: Vector, start: int, end: int) -> tuple[int, int]:
+    """The digits of a number before and behind its point, without a leading zero and zeros at the end; FAILED if it has
+    an exponent."""
+    at = start + 1 if text[start] == chars.MINUS else start
+    if text[at] == chars.ZERO:
+        at += 1
+    first, point = at, end
+    while at < end:
+        if text[at] == chars.POINT:
+            point = at
+        elif text[at] | chars.LOWER_CASE == chars.LOWER_E:
+            return FAILED, 0
+        at += 1
+    while at > point + 1 and text[at - 1] == chars.ZERO:
+        at -= 1
+    return point - first, max(0, at - point - 1)
+
+
+@inlined
+def _characters(text: Vector, start: int, end: int) -> int:
+    """The number of characters of UTF-8."""
+    count = 0
+    for at in range(start, end):
+        if text[at] & 0xC0 != 0x80:
+            count += 1
+    return count
+
+
+@inlined
+def _fits_text(kind: int, root: int, precision: int, count: int) -> bool:
+    """Whether a string of that kind, whose fraction of a second has ``count`` digits, fits a column that is not
+    STRING."""
+    if root == type_roots.DATE:
+        return kind == DATE
+    if root == type_roots.TIME:
+        return kind == TIME and count <= precision
+    if root == type_roots.TIMESTAMP:
+        return kind == DATE or (kind == TIMESTAMP and count <= precision)
+    if root == type_roots.TIMESTAMP_LTZ:
+        return kind == DATE or (kind in (TIMESTAMP, TIMESTAMP_LTZ) and count <= precision)
+    return root == type_roots.BYTES
+
+
 @compiled
 def survey_objects(
     text: Vector,
     starts: Vector,
     ends: Vector,
     names: tuple[Vector, Vector],
+    types: Vector,
     separator: int,
     status: Vector,
     firsts: Vector,
@@ -83,8 +133,10 @@ def survey_objects(
     """Survey the objects ``text[starts[row]:ends[row]]`` whose ``status`` is READ. Text after an object is ignored.
 
     ``names`` are the names of the known fields, joined, each without its first quote and with a colon, and their
-    offsets. ``firsts[f, kind]`` becomes the first row in which field ``f`` has a value of that kind; -1 stays where
-    there is none. ``sizes[f]`` become the most digits. ``separator`` is the character between date and time.
+    offsets. ``types[f]`` has the root of the field's type, or UNTYPED, its precision or length, and its scale.
+    ``firsts[f, kind]`` becomes the first row in which field ``f`` has a value of that kind which does not fit its type;
+    -1 stays where there is none. ``sizes[f]`` become the most digits of these. ``separator`` is the character between
+    date and time.
 
     A field that is not known becomes a row of ``unknown``: the row, and the start and the size of its name, the start
     as ``~start`` if there are escapes. Returns how many there are, of which those are lost that have no room.
@@ -148,15 +200,25 @@ def survey_objects(
                         break
                 else:
                     expected = field + 1
+                    root, precision, scale = types[field, 0], types[field, 1], types[field, 2]
                     mark, kind, count, column = text[at], NULL, 0, FRACTIONS
+                    begin, fits = at, root == type_roots.STRING
                     if mark == chars.QUOTE:
                         start = at + 1
                         at, size = string(text, start, end)
                         if at < 0:
                             break
-                        kind = TEXT
-                        if size == at - start:
-                            kind, count = text_kind(text, start, at, separator)
+                        if fits:
+                            if size > precision:
+                                if size != at - start:
+                                    break
+                                fits = _characters(text, start, at) <= precision
+                            kind = TEXT
+                        else:
+                            kind = TEXT
+                            if size == at - start:
+                                kind, count = text_kind(text, start, at, separator)
+                            fits = _fits_text(kind, root, precision, count)
                         at += 1
                     elif mark == chars.MINUS or chars.ZERO <= mark <= chars.NINE:
                         start = at
@@ -166,20 +228,46 @@ def survey_objects(
                         kind, column = FRACTION, DIGITS
                         if whole:
                             kind, count = _integer_kind(text, start, at, digits)
+                        if root == type_roots.DECIMAL:
+                            count, behind = _decimal_digits(text, start, at)
+                            if count == FAILED:
+                                break
+                            fits = count <= precision - scale and behind <= scale
+                            if not fits:
+                                sizes[field, FRACTIONS] = max(sizes[field, FRACTIONS], behind)
+                        elif root in (type_roots.FLOAT, type_roots.DOUBLE):
+                            fits = kind in (INTEGER, FRACTION)
+                        elif 0 <= root <= type_roots.BIGINT:
+                            fits = kind == INTEGER and (
+                                root == type_roots.BIGINT or fits_integer(root, mark == chars.MINUS, digits)
+                            )
+                        elif fits:
+                            fits = at - start <= precision
                     elif mark in (chars.BRACE_OPEN, chars.BRACKET_OPEN):
                         kind = OBJECT if mark == chars.BRACE_OPEN else ARRAY
                         at = value_end(text, at, end)
                         if at < 0:
                             break
+                        if root >= type_roots.ROW:
+                            fits = (root == type_roots.ARRAY) == (kind == ARRAY)
+                        elif fits:
+                            fits = precision == MAX_LENGTH
                     else:
                         at = scan_word(text, at, end)
                         if at < 0:
                             break
                         kind = NULL if mark == chars.LOWER_N else BOOLEAN
-                    if firsts[field, kind] < 0:
-                        firsts[field, kind] = row
-                    if kind == LARGE or kind in (TIME, TIMESTAMP, TIMESTAMP_LTZ):
-                        sizes[field, column] = max(sizes[field, column], count)
+                        if kind == NULL:
+                            fits = root != UNTYPED
+                        elif fits:
+                            fits = at - begin <= precision
+                        else:
+                            fits = root == type_roots.BOOLEAN
+                    if not fits:
+                        if firsts[field, kind] < 0:
+                            firsts[field, kind] = row
+                        if root == type_roots.DECIMAL or kind == LARGE or kind in (TIME, TIMESTAMP, TIMESTAMP_LTZ):
+                            sizes[field, column] = max(sizes[field, column], count)
                 at, done = after_value(text, at, end, chars.BRACE_CLOSE)
                 if at < 0:
                     break

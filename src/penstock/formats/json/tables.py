@@ -7,26 +7,15 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.formats.json.decode import JsonDecoder
 from penstock.formats.json.options import JsonOptions
-from penstock.spi import BadRecord
+from penstock.spi import BadRecord, MessageTables
 from penstock.types import STRING, Field, RowType
 
 _NULL = pa.scalar(None, pa.string())
-
-
-@dataclass(frozen=True)
-class MessageTables:
-    """The table of message ``i`` is ``names[at[i]]``, a dotted id. ``at`` is -1 for the messages in ``bad``, which are
-    refused, and for empty ones."""
-
-    names: tuple[str, ...]
-    at: npt.NDArray[np.int64]
-    bad: tuple[BadRecord, ...]
 
 
 @dataclass(frozen=True)

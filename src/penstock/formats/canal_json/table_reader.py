@@ -1,0 +1,92 @@
+"""Tables of ``canal-json`` messages whose columns are inferred."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.exact.errors import Malformed
+from penstock.formats.canal_json.column_types import MySqlTypes, find_jdbc_type
+from penstock.formats.canal_json.decode import CanalJsonDecoder
+from penstock.formats.canal_json.inference_options import CanalInferenceOptions, TypeStrategy
+from penstock.formats.canal_json.options import CanalJsonOptions
+from penstock.formats.changes.decode import ChangeDecoder
+from penstock.formats.changes.table_reader import ChangeTableReader
+from penstock.formats.json.parser import Document, Number, Object, parse
+from penstock.formats.json.spans import TextSpans
+from penstock.formats.json.table_reader import unfold_arrays
+from penstock.schemas import widen_type
+from penstock.spi import SeenColumns
+from penstock.types import STRING, DataType, Field, RowType
+
+
+class CanalTableReader(ChangeTableReader[CanalJsonOptions, CanalInferenceOptions]):
+    """Tables are named by ``database`` and ``table``, and their primary keys by ``pkNames``."""
+
+    reads: ClassVar[type[ChangeDecoder[Any]]] = CanalJsonDecoder
+
+    @property
+    def table_paths(self) -> tuple[tuple[str, ...], ...]:
+        """The paths of the fields that name a message's table."""
+        return ("database",), ("table",)
+
+    def find_rows(self, envelopes: TextSpans) -> TextSpans:
+        """The rows before and after the changes of messages."""
+        return envelopes.members("data").elements().join(envelopes.members("old").elements())
+
+    def survey(self, messages: pa.BinaryArray, known: RowType) -> SeenColumns:
+        """The columns that messages of one table show, by the strategy, and its primary key."""
+        envelopes = unfold_arrays(TextSpans.from_messages(messages)).objects()
+        strategy = self.inference.strategy
+        if strategy is TypeStrategy.AUTO:
+            found = super().survey(messages, known)
+        else:
+            member = "sqlType" if strategy is TypeStrategy.SQL_TYPE else "mysqlType"
+            found = _widen_columns(known, envelopes.members(member), self._find_type)
+        keys = next((_texts(each) for _, each in _distinct(envelopes.members("pkNames"))), ())
+        return replace(found, primary_key=keys)
+
+    def _find_type(self, written: Document) -> DataType:
+        """The type of a column from what a message says of it."""
+        if self.inference.as_string:
+            return STRING
+        if self.inference.strategy is TypeStrategy.SQL_TYPE:
+            return find_jdbc_type(int(written.text)) if isinstance(written, Number) and written.is_whole else STRING
+        types = MySqlTypes(self.inference.tinyint1_as_boolean, self.inference.timestamp_as_datetime)
+        return types.find_type(written) if isinstance(written, str) else STRING
+
+
+def _widen_columns(known: RowType, spans: TextSpans, find_type: Callable[[Document], DataType]) -> SeenColumns:
+    """The columns with the types that objects in messages have by name."""
+    columns = {each.name: each for each in known.fields}
+    firsts: dict[str, int] = {}
+    for message, document in _distinct(spans):
+        for name, written in document.pairs if isinstance(document, Object) else ():
+            before = columns.get(name)
+            found = find_type(written)
+            if before is None:
+                columns[name] = Field(name, found)
+            else:
+                columns[name] = replace(before, type=widen_type(before.type, found.with_nullability(False)))
+            if columns[name] != before:
+                firsts.setdefault(name, message)
+    return SeenColumns(replace(known, fields=tuple(columns.values())), firsts)
+
+
+def _distinct(spans: TextSpans) -> Iterator[tuple[int, Document]]:
+    """The different JSON values, each with the number of its first message: most messages of a table have the same."""
+    codes = spans.texts().dictionary_encode()
+    _, firsts = np.unique(codes.indices.to_numpy(zero_copy_only=False), return_index=True)
+    for code, first in enumerate(firsts.tolist()):
+        try:
+            yield int(spans.message[first]), parse(codes.dictionary[code].as_py())
+        except Malformed:
+            continue  # the decoder refuses the message
+
+
+def _texts(document: Document) -> tuple[str, ...]:
+    return tuple(each for each in document if isinstance(each, str)) if isinstance(document, list) else ()

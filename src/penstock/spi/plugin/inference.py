@@ -1,0 +1,66 @@
+"""What a format implements whose messages name their tables, and show which columns these have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from penstock.options import OptionSet
+from penstock.spi.plugin.formats import BadRecord, Decoder, Format
+from penstock.types import RowType
+
+
+@dataclass(frozen=True)
+class MessageTables:
+    """The table of message ``i`` is ``names[at[i]]``, a dotted id. ``at`` is -1 for the messages in ``bad``, which are
+    refused, and for those that belong to no table, such as empty ones."""
+
+    names: tuple[str, ...]
+    at: npt.NDArray[np.int64]
+    bad: tuple[BadRecord, ...] = ()
+
+
+@dataclass(frozen=True)
+class SeenColumns:
+    """The columns of a table after some of its messages: the known ones, widened where a value does not fit, and then
+    new ones, which are nullable. ``firsts`` has the number of the first message that shows a column which is new, or
+    has another type than before. ``primary_key`` is empty where messages do not tell it."""
+
+    row: RowType
+    firsts: Mapping[str, int]
+    primary_key: tuple[str, ...] = ()
+
+
+class TableReader(Protocol):
+    """Reads messages of many tables, whose columns they show. Picklable; holds no connection."""
+
+    @property
+    def names_tables(self) -> bool:
+        """Whether messages name their table. Otherwise a table is all messages of a topic."""
+        ...
+
+    def find_tables(self, messages: pa.BinaryArray) -> MessageTables:
+        """The tables of messages that name them."""
+
+    def survey(self, messages: pa.BinaryArray, known: RowType) -> SeenColumns:
+        """The columns that messages of one table show. Those that cannot be read show none."""
+
+    def decoder(self, row: RowType) -> Decoder:
+        """A decoder for messages of a table with these columns, all of whose values fit. Raises SchemaError for a type
+        that the format cannot read."""
+
+
+@runtime_checkable
+class InferringFormat(Format, Protocol):
+    """A format from whose messages the columns of tables can be inferred."""
+
+    #: The options of inference, declared without the ``<format>.`` prefix.
+    inference: type[OptionSet]
+
+    def table_reader(self, options: OptionSet, inference: OptionSet) -> TableReader:
+        """The reader for messages that are read with these options."""
