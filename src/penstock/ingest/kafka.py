@@ -23,14 +23,14 @@ from penstock.types import STRING
 #: The format of values in YAML, unless one is named.
 DEFAULT_FORMAT = "debezium-json"
 
-_DDLS, _PREFETCH = "scan.value.initial-schemas.ddls", "scan.max.pre.fetch.records"
+DDLS, _PREFETCH = "scan.value.initial-schemas.ddls", "scan.max.pre.fetch.records"
 #: Types of metadata in 'metadata.list' that is read as text instead of bytes.
 _TEXTS = {"__raw_key__": STRING, "__raw_value__": STRING}
 
 #: Options that take only their defaults yet: the reason, and what to do.
 _SOURCE_LATER = {
     **{
-        each.key: ("schemas are not inferred yet", f"declare the columns in '{_DDLS}' and leave this out")
+        each.key: ("schemas are not inferred yet", f"declare the columns in '{DDLS}' and leave this out")
         for each in KafkaIngestSourceOptions.declared_options().values()
         if ".infer-schema." in each.key or ".mysql.treat-" in each.key
     },
@@ -60,7 +60,7 @@ def source_table(source: SourceDef, warn: Callable[[str], None]) -> tuple[TableD
     _warn_of_prefetch(given, origin, warn)
     declared = ".".join(schema.id)
     schema = _name_by_topic(schema, rest, origin, warn)
-    columns = schema.columns + _make_metadata_columns(options.metadata, origin)
+    columns = schema.columns + make_metadata_columns(options.metadata, origin)
     _check_columns(columns, origin)
     name = ".".join(schema.id)
     return TableDefinition(name, columns, rest | prefix_options, origin, Surface.YAML, schema.primary_key), declared
@@ -77,12 +77,12 @@ def _check_supported(options: KafkaIngestSourceOptions, given: Mapping[str, str]
     if "topic-pattern" in given:
         refused["topic-pattern"] = one_topic
     if "key.format" in given and "key.fields" not in given:
-        hint = f"name the key's columns in 'key.fields', and declare them in '{_DDLS}'"
+        hint = f"name the key's columns in 'key.fields', and declare them in '{DDLS}'"
         refused["key.format"] = ("the columns of a key are not inferred yet", hint)
     if not options.ddls:
-        hint = f"give the schema: '{_DDLS}: CREATE TABLE orders (id BIGINT, ...)'"
-        refused[_DDLS] = ("schemas are not inferred yet", hint)
-    _refuse(refused, origin)
+        hint = f"give the schema: '{DDLS}: CREATE TABLE orders (id BIGINT, ...)'"
+        refused[DDLS] = ("schemas are not inferred yet", hint)
+    refuse(refused, origin)
 
 
 def _find_changed_options(options: OptionSet, later: Mapping[str, tuple[str, str]]) -> dict[str, tuple[str, str]]:
@@ -90,7 +90,7 @@ def _find_changed_options(options: OptionSet, later: Mapping[str, tuple[str, str
     return {key: later[key] for key in options.to_text() if key in later}
 
 
-def _refuse(refused: Mapping[str, tuple[str, str]], origin: Origin) -> None:
+def refuse(refused: Mapping[str, tuple[str, str]], origin: Origin) -> None:
     """Raises UnsupportedError for these keys, each with its reason and what to do, unless there are none."""
     if refused:
         # An option that is missing has the place of the connector.
@@ -99,17 +99,17 @@ def _refuse(refused: Mapping[str, tuple[str, str]], origin: Origin) -> None:
 
 
 def _read_schema(text: str, origin: Origin) -> TableSchema:
-    place = origin.locate(_DDLS)
+    place = origin.locate(DDLS)
     try:
         found = parse_tables(text, origin=place)
     except DefinitionError as error:
-        raise type(error)(tuple(replace(each, key=_DDLS) for each in error.problems)) from None
+        raise type(error)(tuple(replace(each, key=DDLS) for each in error.problems)) from None
     if len(found) > 1:
         names = ", ".join(".".join(each.id) for each in found)
         reason = f"several tables are not supported yet: expected one CREATE TABLE, not {len(found)} ({names})"
-        raise UnsupportedError((Problem(reason, _DDLS, place, "write one pipeline for each table"),))
+        raise UnsupportedError((Problem(reason, DDLS, place, "write one pipeline for each table"),))
     if not found:
-        raise SchemaError((Problem("expected CREATE TABLE", _DDLS, place, "declare the columns of the topic"),))
+        raise SchemaError((Problem("expected CREATE TABLE", DDLS, place, "declare the columns of the topic"),))
     return found[0]
 
 
@@ -140,7 +140,7 @@ def _name_by_topic(
     if topic in (schema.id[-1], ".".join(schema.id)):
         return schema
     warn(
-        f"{origin.locate(_DDLS)}: messages of '{identifier}' do not say which table they belong to, so the table is "
+        f"{origin.locate(DDLS)}: messages of '{identifier}' do not say which table they belong to, so the table is "
         f"named after its topic, '{topic}', and has the columns of '{'.'.join(schema.id)}'; transforms and routes "
         "find it by both names"
     )
@@ -181,7 +181,8 @@ def _prefix_columns(
     return TableSchema(schema.id, columns, key), options
 
 
-def _make_metadata_columns(text: str, origin: Origin) -> tuple[Column, ...]:
+def make_metadata_columns(text: str, origin: Origin) -> tuple[Column, ...]:
+    """The columns of 'metadata.list'. Raises OptionsError."""
     kafka = connectors.get("kafka")
     known = kafka.metadata if isinstance(kafka, WithMetadata) else {}
     names = [name.strip() for name in text.split(",") if name.strip()]
@@ -202,12 +203,12 @@ def _check_columns(columns: tuple[Column, ...], origin: Origin) -> None:
     names = [each.name for each in columns]
     for name in sorted({name for name in names if names.count(name) > 1}):
         reason = f"there are two columns '{name}'"
-        hint = f"rename it in '{_DDLS}', or leave it out of 'metadata.list'"
-        problems.append(Problem(reason, _DDLS, origin.locate(_DDLS), hint))
+        hint = f"rename it in '{DDLS}', or leave it out of 'metadata.list'"
+        problems.append(Problem(reason, DDLS, origin.locate(DDLS), hint))
     if not any(each.kind is ColumnKind.PHYSICAL or each.key in _TEXTS for each in columns):
         reason = "the table has metadata columns only, so the contents of its records would be lost"
         hint = "declare the columns of the value, or read '__raw_value__'"
-        problems.append(Problem(reason, _DDLS, origin.locate(_DDLS), hint))
+        problems.append(Problem(reason, DDLS, origin.locate(DDLS), hint))
     if problems:
         raise SchemaError(tuple(problems))
 
@@ -216,7 +217,7 @@ def sink_table(sink: SinkDef, table: TableDefinition) -> TableDefinition:
     """``table`` with the options of the ``kafka`` connector. Raises OptionsError or UnsupportedError."""
     given = dict(sink.options)
     options = KafkaIngestSinkOptions.from_text(given, sink.origin)
-    _refuse(_find_changed_options(options, _SINK_LATER), sink.origin)
+    refuse(_find_changed_options(options, _SINK_LATER), sink.origin)
     rest = {"connector": "kafka", "value.format": DEFAULT_FORMAT, **_remove_keys(given, KafkaIngestSinkOptions)}
     if "topic" not in rest and "topic-pattern" not in rest:
         try:

@@ -12,6 +12,8 @@ from penstock.errors import DefinitionError, PipelineError, Problem, Unsupported
 from penstock.ingest.definition import ConnectorDef, PipelineDef, RouteDef, RouteMode, TransformDef
 from penstock.ingest.kafka import sink_table, source_table
 from penstock.ingest.table_ids import match_table_id
+from penstock.ingest.tables import lowering as tables_lowering
+from penstock.ingest.tables.routing import make_target_id
 from penstock.options import Origin
 from penstock.plan.expressions import ColumnRef, columns_of
 from penstock.plan.nodes import Filter, Item, Job, Node, Sink, items_of, project, row_of
@@ -67,6 +69,8 @@ class _Lowering:
 
     def job(self, default_name: str) -> Job:
         options = self.defn.pipeline
+        if self._finds_tables():
+            return self._find_tables(default_name)
         self._functions = self._define_functions()
         stream = self._make_source()
         broken = len(self._functions.functions) < len(self.defn.functions)  # no further problems of their calls
@@ -78,6 +82,22 @@ class _Lowering:
             error = PipelineError if self.problems else UnsupportedError
             raise error((*self.problems, *self.unsupported))
         return Job(options.name or default_name, sinks, options.settings)
+
+    def _finds_tables(self) -> bool:
+        """Whether the tables of the source, or their columns, are found while the job runs."""
+        source = self.defn.source
+        strategy = dict(source.options).get("schema.inference.strategy", "continuous").strip().lower()
+        return source.type == "kafka" and strategy != "static"
+
+    def _find_tables(self, default_name: str) -> Job:
+        """The plan of a job that finds its tables."""
+        options = self.defn.pipeline
+        sink = self._attempt(self.defn.source, partial(tables_lowering.make_sink, self.defn, self.warn))
+        self._check_connector(self.defn.sink)
+        if self.problems or self.unsupported or sink is None:
+            error = PipelineError if self.problems else UnsupportedError
+            raise error((*self.problems, *self.unsupported))
+        return Job(options.name or default_name, (sink,), options.settings)
 
     def _attempt(self, side: ConnectorDef, make: Callable[[], _T]) -> _T | None:
         """The result of ``make``, or None if it raised a DefinitionError, whose problems are collected."""
@@ -232,7 +252,7 @@ class _Lowering:
         for route in self.defn.routes:
             match = self._match_id(route.source_table, stream, route.origin)
             if match is not None:
-                yield _make_sink_id(route, match, stream.id)
+                yield make_target_id(route, match, stream.id)
                 if self.defn.pipeline.route_mode is RouteMode.FIRST_MATCH:
                     return
 
@@ -264,19 +284,6 @@ class _Lowering:
 def _locate_problem(problem: Problem, side: ConnectorDef) -> Problem:
     values = dict(side.options)
     return locate_problem(problem, side.origin, {key: (values[key], f"'{text}'") for key, text in side.written})
-
-
-def _make_sink_id(route: RouteDef, match: re.Match[str], name: str) -> str:
-    """The id of the sink's table, in which the source table's name replaces the symbol, and groups of the pattern
-    replace ``$1`` and so on."""
-    if route.replace_symbol:
-        return route.sink_table.replace(route.replace_symbol, name.rpartition(".")[2])
-
-    def group(found: re.Match[str]) -> str:
-        number = int(found[1])
-        return (match[number] or "") if number <= len(match.groups()) else found[0]
-
-    return re.sub(r"\$(\d+)", group, route.sink_table)
 
 
 def _find_place(rule: TransformDef, key: str) -> str:

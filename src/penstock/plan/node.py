@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import Protocol, Self, TypeAlias
+from typing import Any, Protocol, Self, TypeAlias
 
 from penstock.options import DURATION
 from penstock.plan.expressions import Expression
@@ -81,6 +81,11 @@ class Node(ABC):
     def passes_rows(self) -> bool:
         """Whether it passes all rows of its inputs unchanged, though perhaps with other row kinds."""
         return True
+
+    @property
+    def tables_work(self) -> Any:
+        """The work of a step that makes rows of many tables; None for all others."""
+        return None
 
     @property
     def assigned_windows(self) -> Windowing | Attached | None:

@@ -15,6 +15,7 @@ from penstock.schemas.changes import (
     TruncateTable,
     apply_change,
 )
+from penstock.schemas.versions import Schemas, SchemaVersion, Side
 from penstock.schemas.widening import find_changes, widen_schema, widen_type
 
 __all__ = [
@@ -29,6 +30,9 @@ __all__ = [
     "RenameColumns",
     "SchemaChange",
     "SchemaChangeBehavior",
+    "SchemaVersion",
+    "Schemas",
+    "Side",
     "TableSchema",
     "TruncateTable",
     "apply_change",

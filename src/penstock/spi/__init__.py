@@ -56,6 +56,7 @@ from penstock.spi.plugin.tables import (
     WithOverwrite,
     WithPartitions,
     Writable,
+    WritesTables,
     scan_spec,
     sink_spec,
 )

@@ -20,8 +20,11 @@ from penstock.connectors.kafka.table.options import (
 from penstock.connectors.kafka.table.resolution import Resolution
 from penstock.errors import OptionsError
 from penstock.options import OptionSet
-from penstock.spi import Guarantee, Surface, TableDefinition, TableFormat, Watermark, formats
+from penstock.spi import Column, Guarantee, Surface, TableDefinition, TableFormat, Watermark, formats
+from penstock.types import STRING, RowType
 from penstock.types.casts import widens
+
+_NO_COLUMNS = RowType((), nullable=False)
 
 
 class KafkaConnector:
@@ -47,6 +50,22 @@ class KafkaConnector:
                 hint = f"{', '.join(BUILT_IN[:3])}, or a Python class: package.module.Class (Java's are not loaded)"
                 resolution.problem(str(error), "sink.partitioner", hint)
         return build_sink(resolution)
+
+    def tables_sink(self, table: TableDefinition) -> KafkaSinkSpec:
+        """How tables with the options of ``table`` are written, which are found while the job runs. Raises OptionsError
+        or UnsupportedError with every problem found."""
+        key = Column("key", STRING.with_nullability(False))
+        options = {"topic": table.name, **table.options}
+        found = self.sink(replace(table, columns=(key,), options=options, primary_key=(key.name,)))
+        return replace(
+            found,
+            options=found.options if "topic" in table.options else replace(found.options, topic=()),
+            physical=_NO_COLUMNS,
+            key_columns=(),
+            value_columns=(),
+            schema=_NO_COLUMNS,
+            tables=True,
+        )
 
 
 def build_scan(resolution: Resolution) -> KafkaScanSpec:

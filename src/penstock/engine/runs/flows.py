@@ -30,15 +30,17 @@ from penstock.engine.runs.identity import shown_sink
 from penstock.engine.runs.operator_reports import OperatorReport, next_wake, operator_reports, operator_times
 from penstock.engine.runs.sources import SourceSet
 from penstock.engine.runs.states import StateHistory, known_steps
+from penstock.engine.runs.table_schemas import TableSchemas
 from penstock.engine.runs.task_runs import collect_rows
 from penstock.engine.runs.write_tasks import ComputedTasks, NoTasks, scratch_folder
 from penstock.engine.session import kernel_session
-from penstock.errors import CheckpointError, OptionsError, Problem, UnsupportedError
+from penstock.errors import CheckpointError, ExecutionError, OptionsError, Problem, UnsupportedError
 from penstock.flow.graph.dataflow import BatchInstructions, Dataflow
 from penstock.flow.graph.event_times import EventTimes
 from penstock.flow.graph.exchange import EXCHANGE, ORDER, EdgeKind, Origin, Receiver, Sender, choose_edges
 from penstock.flow.graph.outlets import Target, send_written
 from penstock.flow.graph.planner import plan_sinks
+from penstock.flow.rows.table_rows import TablesWork
 from penstock.flow.state.inspection import TableSize, size_of
 from penstock.flow.state.kept_output import KeptOutput
 from penstock.flow.state.manifest import Manifest, Sinks, merge_reports
@@ -119,6 +121,8 @@ class FlowRun:
     _batch_times: BatchTimes = field(init=False)
     #: The event time that was measured in the batch under way.
     _measured: MeasuredWatermarks = field(default_factory=MeasuredWatermarks, init=False)
+    #: What makes newer schemas of tables that the job finds.
+    _tables_schemas: TableSchemas | None = field(default=None, init=False)
     #: The files in the storage of the state with the output of the batch under way.
     _kept: frozenset[str] = field(default=frozenset(), init=False)
 
@@ -186,6 +190,14 @@ class FlowRun:
         Raises CheckpointError if a file of the state is missing.
         """
         self._source_set = source_set
+        if self._tables_work:
+            output, work = self._tables_work
+            committer = next(
+                each
+                for each, members in zip(self.committers, self.outputs, strict=True)
+                if output in [member.index for member in members]
+            )
+            self._tables_schemas = TableSchemas(work, committer, self.place, source_set.sources, self.context.warn)
         targets = (
             Target(tuple(output.index for output in members), each.writers())
             for each, members in zip(self.committers, self.outputs, strict=True)
@@ -234,7 +246,15 @@ class FlowRun:
     @property
     def keeps_rows(self) -> bool:
         """Whether a step of the job has state."""
-        return any(vertex.tables for vertex in self.flow.vertices)
+        return any(vertex.tables for vertex in self.flow.vertices) or bool(self._tables_work)
+
+    @property
+    def _tables_work(self) -> tuple[int, TablesWork] | None:
+        """The work that finds tables, and the number of the output that they go to; None in other jobs."""
+        for branch in self.flow.branches:
+            if branch.tables is not None and branch.output is not None:
+                return branch.output, branch.tables.work
+        return None
 
     @property
     def _targets(self) -> list[Committer]:
@@ -270,11 +290,35 @@ class FlowRun:
             )
         before = self._states.state_before(state or self.origin)
         now = self._batch_times.next(before.time_ms, now_ms())
-        name, rows = run_with_retries(lambda: self._collect(batch, given, folder, before, now), batch.id, self.context)
-        with self._discarding(name):
-            return self._made(batch, state, before, now, name, rows)
+        schemas = self._tables_schemas.begin(before.schemas, batch, now) if self._tables_schemas else ()
+        while True:
+            instructions = replace(before, schemas=schemas)
 
-    def _made(self, batch: Batch, state: str, before: Manifest, now: int, name: str, rows: pa.Table) -> FlowAttempt:
+            def collect(begin: Manifest = instructions) -> tuple[str, pa.Table]:
+                return self._collect(batch, given, folder, begin, now)
+
+            name, rows = run_with_retries(collect, batch.id, self.context)
+            with self._discarding(name):
+                seen = _data(rows, EdgeKind.SCHEMAS)
+                if not seen or self._tables_schemas is None:
+                    return self._made(batch, state, before, now, name, rows, schemas)
+                self._states.discard(name)
+                former, schemas = schemas, self._tables_schemas.evolve(schemas, seen, batch, now)
+                if schemas == former:
+                    raise ExecutionError(
+                        f"tasks of batch {batch.id} report schemas that are known: this is a fault of penstock"
+                    )
+
+    def _made(
+        self,
+        batch: Batch,
+        state: str,
+        before: Manifest,
+        now: int,
+        name: str,
+        rows: pa.Table,
+        schemas: tuple[str, ...],
+    ) -> FlowAttempt:
         """The attempt of that name at a batch, from the ``rows`` that its tasks have sent to the driver. Writes its
         manifest, if there is something to tell."""
         final = self.job.settings.batch and self.keeps_rows
@@ -291,10 +335,11 @@ class FlowRun:
         # The manifest records the batch's tables. Without state, only those that repeat batches matter.
         sinks = self._sinks
         changed = sinks != before.sinks and bool(state or sinks.repeating)
+        changed = changed or schemas != before.schemas
         if final or reports or self._several or times != before.times or changed or restated:
             seen = operator_times(before.operator_times, self._operator_reports)
             after = merge_reports(before, batch.id, reports, now, times)
-            after = replace(after, sinks=sinks, operator_times=seen, final=final)
+            after = replace(after, sinks=sinks, operator_times=seen, final=final, schemas=schemas)
             self._check_shared(after.files() - before.files())
             if self._several:
                 output = choose_output(rows, self.committers)
@@ -379,6 +424,7 @@ class FlowRun:
             ),
             # Without checkpoints there is no folder that all machines have.
             keeps=self._several or (not self._local and self.job.settings.checkpointing),
+            schemas=before.schemas,
         )
         with self._discarding(name):
             if isinstance(given, OnDriver):

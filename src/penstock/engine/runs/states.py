@@ -69,7 +69,7 @@ class StateHistory:
             known = read_state(checkpoint)
             reference = (known or {}).get("state") or origin
             try:
-                if self.state_after(reference).operators:
+                if self.state_after(reference).files():
                     check_state(self.storage, reference)
                 return
             except CheckpointError:

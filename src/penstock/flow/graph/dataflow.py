@@ -34,8 +34,10 @@ from penstock.flow.rows.calls import BatchTransform, TaskFunctions
 from penstock.flow.rows.dead_letters import drop_dead_letters, select_dead_letters
 from penstock.flow.rows.envelope import ARRIVED, HASH, WEIGHT
 from penstock.flow.rows.rows_by_output import Division, divide_rows
+from penstock.flow.rows.table_rows import SessionTables, TablesTask
 from penstock.flow.state.changed_queries import ColumnNames
 from penstock.flow.state.kept_output import KeptFile
+from penstock.flow.state.schema_log import read_schemas
 from penstock.flow.state.segments import SegmentRef, TableSpec
 from penstock.flow.state.storage import Storage
 from penstock.flow.state.store import StateStore
@@ -102,14 +104,15 @@ class Edge:
 @dataclass(frozen=True)
 class Branch:
     """The rows of a scan on their way to an edge; with ``output`` to that output of the job instead. Without ``calc``
-    they are the scan's dead letters. ``awaited`` are the numbers of the generators whose watermark it
-    reads."""
+    they are the scan's dead letters, or with ``tables`` rows of many tables. ``awaited`` are the numbers of the
+    generators whose watermark it reads."""
 
     scan: int
     calc: BatchTransform | None
     edge: Edge | None = None
     output: int | None = None
     awaited: tuple[int, ...] = ()
+    tables: SessionTables | None = None
 
 
 @dataclass(frozen=True)
@@ -189,7 +192,8 @@ class BatchInstructions:
     ``combined_rows``, and an owner takes about ``owned_bytes`` of its rows at a time. ``last``: no batch continues from
     the state, which is not kept. ``names`` are those of columns in the state, where they have other ones now.
     ``writers`` has the instructions for the writers of each target; None: they pass rows on, which are kept beside the
-    state (``keeps``), or wait in the ``folder``."""
+    state (``keeps``), or wait in the ``folder``. ``schemas`` are the files with the schemas of tables, in the
+    storage of the state."""
 
     name: str
     tasks: int
@@ -207,6 +211,7 @@ class BatchInstructions:
     names: ColumnNames = field(default_factory=dict)
     writers: Sequence[str | None] = ()
     keeps: bool = False
+    schemas: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -283,6 +288,7 @@ class Dataflow:
                     work.run_stage(stage)
             work.send_waiting()
             work.write_results()
+            work.report_tables()
             outlets.finish()
             sender.finish()
             yield sender.take_rows()
@@ -372,13 +378,18 @@ class _Work:
     waiting: dict[int, tuple[Edge, list[pa.RecordBatch]]] = field(default_factory=dict)
     receiver: Receiver = field(default_factory=Receiver)
     measured: MeasuredWatermarks = field(default_factory=MeasuredWatermarks)
+    #: The work of branches that make rows of many tables, by their outputs.
+    tables: dict[int, TablesTask] = field(default_factory=dict)
     #: The size of the rows in ``waiting``.
     waiting_bytes: int = 0
 
     def run_branches(self, reading: Reading, batch: pa.RecordBatch, rows: pa.RecordBatch) -> None:
         """A ``batch`` of a scan through all its branches; ``rows`` are those that are no dead letters."""
         for branch in reading.alone:
-            if branch.calc is not None:
+            if branch.tables is not None and branch.output is not None:
+                task = self._open_tables(branch.output, branch.tables)
+                self.outlets.write_tables(branch.output, branch.tables.work, task.process(rows))
+            elif branch.calc is not None:
                 self._deliver(branch, self._compute(branch, rows))
             elif branch.output is not None:
                 self._deliver(branch, select_dead_letters(batch, self.flow.outputs[branch.output].schema.names))
@@ -399,6 +410,21 @@ class _Work:
             self.route(branch.edge, branch.edge.append_hashes(_with_kinds(rows)))
         else:
             self.route(branch.edge, branch.edge.append_hashes(with_weights(rows)))
+
+    def _open_tables(self, output: int, tables: SessionTables) -> TablesTask:
+        if output not in self.tables:
+            self.tables[output] = tables.open(read_schemas(self.flow.storage, self.instructions.schemas))
+        return self.tables[output]
+
+    def report_tables(self) -> None:
+        """Report to the driver what was seen of many tables."""
+        for task in self.tables.values():
+            for kind, data in (
+                (EdgeKind.SCHEMAS, task.report_schemas()),
+                (EdgeKind.TABLE_COUNTS, task.report_rows()),
+            ):
+                if data:
+                    self.sender.send_bytes(EdgeId(kind), 0, pa.py_buffer(data), 0, inline=True)
 
     def _compute(self, branch: Branch, batch: pa.RecordBatch) -> pa.RecordBatch:
         assert branch.calc is not None  # noqa: S101

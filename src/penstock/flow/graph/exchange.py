@@ -66,6 +66,10 @@ class EdgeKind(enum.IntEnum):
     KEPT_FILES = 6
     #: Rows of the outputs of a target, which former versions have kept.
     FORMER_ROWS = 7
+    #: What reading tasks have seen of tables whose schemas are not enough, for the driver.
+    SCHEMAS = 8
+    #: What reading tasks have read of each table, and refused, for the driver.
+    TABLE_COUNTS = 9
 
 
 class EdgeId(NamedTuple):

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from penstock.flow.graph.exchange import EdgeId, EdgeKind, Sender
 from penstock.flow.rows.envelope import ARRIVED, arrivals_of
+from penstock.flow.rows.table_rows import TableRows, TablesWork
 from penstock.spi import HIDDEN, KIND, Output, OutputRows, Task, Writer, WriterFactory
 
 
@@ -35,6 +36,8 @@ class Outlets:
     sender: Sender
     _writers: dict[int, Writer] = field(default_factory=dict)
     _opened: ExitStack = field(default_factory=ExitStack)
+    #: The tables that writers know, by the target and the number of their output.
+    _tables: set[tuple[int, int]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self._places = {
@@ -60,6 +63,22 @@ class Outlets:
                     parts.setdefault(target, []).append((number, rows, hidden))
         for target, written in parts.items():
             self._send(target, self._writer(target).write_outputs(written))
+
+    def write_tables(self, output: int, work: TablesWork, parts: Iterable[TableRows]) -> None:
+        """Write rows of tables that belong to an output, which the writer gets to know when they have rows first."""
+        target, _ = self._places[output]
+        found: list[OutputRows] = []
+        for each in parts:
+            if not each.rows.num_rows:
+                continue
+            number = len(self.targets[target].outputs) + each.version.output
+            if (target, number) not in self._tables:
+                self._tables.add((target, number))
+                self._writer(target).add_output(number, work.output(each.version))
+            names = each.version.schema.row.names
+            found.append((number, each.rows.select(list(names)), _hide(each.rows)))
+        if found:
+            self._send(target, self._writer(target).write_outputs(found))
 
     def finish(self) -> None:
         """Write what is left."""

@@ -19,6 +19,7 @@ from penstock.flow.rows.calc import Calc, Projection, calc_of, calc_of_rows, che
 from penstock.flow.rows.calls import BatchTransform, FunctionCall
 from penstock.flow.rows.expressions import NoKernel
 from penstock.flow.rows.row_works import PathFacts, make_work
+from penstock.flow.rows.table_rows import SessionTables
 from penstock.flow.state.changed_queries import Fitting, FlowStep
 from penstock.flow.time.watermarks import TIMESTAMP, ScanWatermarks
 from penstock.flow.windows.assigning import Chain
@@ -84,6 +85,10 @@ class Planner:
         if sink.takes_dead_letters:
             (scan,) = (each for each in self.scans if each is _scan_of(sink.input))
             self.branches.append(Branch(self.scans.index(scan), None, output=output))
+            return
+        if sink.input.tables_work is not None:
+            tables = SessionTables(sink.input.tables_work, self.session)
+            self.branches.append(Branch(self._number(_scan_of(sink.input)), None, output=output, tables=tables))
             return
         check_width(sink)
         node = fit_columns(sink)

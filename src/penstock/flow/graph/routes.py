@@ -14,8 +14,8 @@ from penstock.spi import Output
 
 def plan_reading(job: Job, read: Sequence[Scan], session: Session) -> Dataflow | None:
     """The dataflow of a job whose reading tasks compute and write all rows of a batch at once. None for a job that has
-    state, measures event time, reads several sources or one of them for an output in several ways; or that has to drop
-    state, which its first batch does in the commit of its rows. ``read`` are the scans of the job.
+    state or finds its tables, measures event time, reads several sources or one of them for an output in several ways;
+    or that has to drop state, which its first batch does in the commit of its rows. ``read`` are the scans of the job.
 
     Raises UnsupportedError for a job that cannot be computed.
     """
@@ -23,6 +23,8 @@ def plan_reading(job: Job, read: Sequence[Scan], session: Session) -> Dataflow |
         return None
     planner = plan_sinks(job.sinks, read, session, job.settings)
     if planner.vertices or planner.generators or len(read) > 1 or have_one_output(planner.branches):
+        return None
+    if any(each.tables is not None for each in planner.branches):
         return None
     return Dataflow(tuple(planner.branches), (), outputs_of(job))
 

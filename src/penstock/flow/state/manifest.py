@@ -49,7 +49,9 @@ class Manifest:
     state. ``sinks`` are the tables of the job; None in the manifests of former versions. ``final``: a batch job wrote
     it; no batch may follow. ``identities`` say what the meaning of the state of each step depends on, by uid, as
     :mod:`penstock.plan.step_identity` has it; former versions wrote none. ``measures`` say the same of ``times``: what
-    is measured, by the names of generators.
+    is measured, by the names of generators. ``schemas`` are the files with the schemas of tables that the job has
+    found, in their order (:mod:`penstock.flow.state.schema_log`), and ``refused`` is the number of records that it has
+    left out.
     """
 
     batch: int = -1
@@ -62,10 +64,12 @@ class Manifest:
     final: bool = False
     identities: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     measures: Mapping[str, str] = field(default_factory=dict)
+    schemas: tuple[str, ...] = ()
+    refused: int = 0
 
     def files(self) -> frozenset[str]:
         """The names of the files that hold the state."""
-        return frozenset(ref.file for ref in self._walk_refs())
+        return frozenset((*(ref.file for ref in self._walk_refs()), *self.schemas))
 
     def _walk_refs(self) -> Iterator[SegmentRef]:
         for tables in self.operators.values():
@@ -93,7 +97,12 @@ class Manifest:
         seen = {uid: asdict(each) for uid, each in self.operator_times.items()}
         operator_times = {"operator_times": seen} if seen else {}
         final = {"final": True} if self.final else {}
-        about = {"identities": self.identities, "measures": self.measures}
+        about = {
+            "identities": self.identities,
+            "measures": self.measures,
+            "schemas": list(self.schemas),
+            "refused": self.refused,
+        }
         said = {name: each for name, each in about.items() if each}
         data = to_canonical_json(
             document | ({"times": times} if times else {}) | operator_times | kept | sinks | final | said
@@ -144,13 +153,16 @@ class Manifest:
             found.get("final", False),
             found.get("identities", {}),
             found.get("measures", {}),
+            tuple(found.get("schemas", ())),
+            found.get("refused", 0),
         )
 
 
 def check_state(storage: Storage, reference: str) -> Manifest:
     """The manifest of a reference, all of whose files exist. Raises CheckpointError, which names a missing file."""
     manifest = Manifest.read(storage, reference)
-    lost = manifest.files() - {each.name for each in storage.files()} if manifest.operators else frozenset()
+    named = manifest.files()
+    lost = named - {each.name for each in storage.files()} if named else frozenset()
     if lost:
         raise missing_error(min(lost), storage.place)
     return manifest
@@ -182,6 +194,8 @@ def merge_reports(
         before.times if times is None else times,
         identities=before.identities,
         measures=before.measures,
+        schemas=before.schemas,
+        refused=before.refused,
     )
 
 

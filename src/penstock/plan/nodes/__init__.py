@@ -13,6 +13,7 @@ from penstock.plan.nodes.deduplicate import Deduplicate
 from penstock.plan.nodes.filter import Filter
 from penstock.plan.nodes.group_aggregate import GroupAggregate
 from penstock.plan.nodes.in_windows import InWindows
+from penstock.plan.nodes.ingest import Ingest
 from penstock.plan.nodes.job import Job
 from penstock.plan.nodes.join import Join, JoinKind
 from penstock.plan.nodes.map_rows import MapRows
@@ -41,6 +42,7 @@ __all__ = [
     "Frame",
     "GroupAggregate",
     "InWindows",
+    "Ingest",
     "Item",
     "Job",
     "Join",

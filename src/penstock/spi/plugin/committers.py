@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import Any, Protocol
 
+from penstock.errors import PluginError
+from penstock.schemas import SchemaChange
 from penstock.spi.plugin.batches import Batch, CommitStatus, Published
 from penstock.spi.plugin.context import JobContext
 from penstock.spi.plugin.outputs import Output
@@ -35,6 +37,13 @@ class Committer(Protocol):
         """Take ownership, finish the work of a former owner, and read what was committed. Called after :meth:`check`,
         and before the query starts."""
         return
+
+    def apply_changes(self, changes: Sequence[SchemaChange], output: Output) -> None:
+        """Change a table of the system as its schema changes, which is written as ``output`` after that. Called before
+        rows with these columns are written, outside of any transaction, and again where a run ended in between: what is
+        done already is not an error. Raises a PenstockError where the system cannot follow. For sinks of many
+        tables (:class:`penstock.spi.WritesTables`)."""
+        raise PluginError(f"{type(self).__name__} cannot write tables that are found while a job runs")
 
     def can_commit_offsets(self, consumed: Any) -> bool:
         """Whether it commits ``consumed``, the result of a source's ``find_consumed``, with its output. Called after

@@ -155,6 +155,16 @@ class Writable(Connector, Protocol):
         """How to write ``table``. Raises DefinitionError with every problem found."""
 
 
+@runtime_checkable
+class WritesTables(Connector, Protocol):
+    """A connector that can write tables which are found while a job runs, and whose columns change."""
+
+    def tables_sink(self, table: TableDefinition) -> SinkSpec:
+        """How such tables are written, apart from their columns: the spec of all of them together. ``table`` has their
+        options, and no columns. Its committer's writers get each table by :meth:`penstock.spi.Writer.add_output`.
+        Raises DefinitionError with every problem found."""
+
+
 #: Hints on reading the data of connectors that only write.
 _READING = {
     "postgres": "use it in INSERT INTO only; to read the database, let Debezium write its changes to a topic, and read "

@@ -8,6 +8,8 @@ from typing import Any, Protocol, TypeAlias
 
 import pyarrow as pa
 
+from penstock.errors import PluginError
+from penstock.spi.plugin.outputs import Output
 from penstock.spi.plugin.tasks import Task
 
 #: The number of an output, its rows and their hidden columns, as :meth:`Writer.write` takes them.
@@ -30,6 +32,11 @@ class Writer(Protocol):
         them together than for each one separately."""
         for each in parts:
             yield from self.write(*each)
+
+    def add_output(self, number: int, output: Output) -> None:
+        """Take rows of a further output from now on: of a table that was found while the job runs. ``number`` is beyond
+        those of the committer's outputs. For sinks of many tables (:class:`penstock.spi.WritesTables`)."""
+        raise PluginError(f"{type(self).__name__} cannot write tables that are found while a job runs")
 
     def finish(self) -> Iterable[pa.RecordBatch]:
         """Write what is left, durably. Called once, after the last rows."""

@@ -40,8 +40,8 @@ _Encode = Callable[[pa.RecordBatch, _Kinds], pa.BinaryArray | None]
 def describe_work(sink: KafkaSinkSpec, client: ClientConfig, limits: Mapping[str, int]) -> object:
     """What decides how rows become messages: encoders of sinks with equal work can encode their rows together
     (:meth:`RowEncoder.encode_together`). None for a sink whose topics or partitions depend on more than the row's key,
-    and for a table that upserts."""
-    if sink.metadata or sink.upserts or sink.chooses:
+    for a table that upserts, and for tables that are found while the job runs."""
+    if sink.metadata or sink.upserts or sink.chooses or sink.tables:
         return None
     keys, values = (sink.key, sink.key_columns, sink.key_schema), (sink.value, sink.value_columns, sink.value_schema)
     batches = _max_batch_bytes(sink.topics[0], client, limits), client.batch_size

@@ -28,7 +28,8 @@ class KafkaSinkSpec(KafkaTableSpec[KafkaSinkOptions]):
     ``transactional_id_prefix`` is empty unless the guarantee is exactly-once. With several topics or a pattern each row
     names its topic in the metadata column ``topic``. A table that upserts takes rows of every kind. With
     ``buffer_rows`` a task keeps that many keys, and writes the last change of each. ``chooser`` is a user-defined
-    object that chooses partitions instead of the option 'sink.partitioner'.
+    object that chooses partitions instead of the option 'sink.partitioner'. One with ``tables`` has no columns, and no
+    topic unless all have the same: it stands for the tables that are found while the job runs.
     """
 
     schema: RowType
@@ -36,6 +37,12 @@ class KafkaSinkSpec(KafkaTableSpec[KafkaSinkOptions]):
     transactional_id_prefix: str
     buffer_rows: int = 0
     chooser: Any = field(default=None, hash=False)
+    tables: bool = False
+
+    @property
+    def shown_topics(self) -> str:
+        """The topics or the pattern, as text."""
+        return "*" if self.tables and not self.topics else super().shown_topics
 
     @property
     def topics(self) -> tuple[str, ...]:

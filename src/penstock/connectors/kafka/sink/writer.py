@@ -114,6 +114,9 @@ class _BatchSender(Writer):
     def write_outputs(self, parts: Sequence[OutputRows]) -> Iterator[pa.RecordBatch]:
         yield from self._send(self._encoders.encode(parts))
 
+    def add_output(self, number: int, output: Output) -> None:
+        self._encoders.add_output(number, output)
+
     def finish(self) -> Iterator[pa.RecordBatch]:
         yield from self._send(self._encoders.finish())
         yield _to_batch([*self._rows, *self._counts.rows(self._task.number)], self._data)
@@ -206,6 +209,9 @@ class _Publisher(Writer):
         self._submit(self._encoders.encode(parts))
         return ()
 
+    def add_output(self, number: int, output: Output) -> None:
+        self._encoders.add_output(number, output)
+
     def finish(self) -> Iterator[pa.RecordBatch]:
         self._submit(self._encoders.finish())
         self._producer.flush()
@@ -246,10 +252,16 @@ class _Encoders:
     def __init__(self, spec: WriteSpec, task: Task):
         self._spec, self._task = spec, task
         self._session = session_for(spec.client)
+        self._outputs = dict(enumerate(spec.branches))
         #: Of the outputs that have had rows.
         self._encoders: dict[int, RowEncoder] = {}
         #: The number of partitions of each topic, asked once in a task.
         self._partitions: dict[str, int] = {}
+
+    def add_output(self, number: int, output: Output) -> None:
+        """Take rows of a table that was found while the job runs."""
+        client = next(each.client for each in self._spec.branches if each.spec.tables)
+        self._outputs[number] = KafkaOutput(**vars(output), client=client)
 
     def encode(self, parts: Sequence[OutputRows]) -> Iterator[tuple[int, str, EncodedBatch]]:
         """Take rows, and give the batches that are full."""
@@ -277,7 +289,7 @@ class _Encoders:
 
     def _encoder(self, output: int) -> RowEncoder:
         if output not in self._encoders:
-            sink, limits = self._spec.branches[output], self._spec.limits
+            sink, limits = self._outputs[output], self._spec.limits
             self._encoders[output] = RowEncoder(
                 sink.spec, sink.client, self._count_partitions, limits, self._task, self._is_reserved
             )
@@ -286,7 +298,7 @@ class _Encoders:
     def _describe_topics(self, outputs: Iterable[int]) -> None:
         """Ask for the topics of several outputs in one request. One that is not there yet is asked for when it has
         rows."""
-        topics = {topic for output in outputs for topic in self._spec.branches[output].spec.topics}
+        topics = {topic for output in outputs for topic in self._outputs[output].spec.topics}
         if len(topics) > 1:
             self._session.topics(topics, fresh=False)
 

@@ -24,7 +24,8 @@ from penstock.errors import CheckpointError, RecordError
 from penstock.kafka.produce import SendCounts
 from penstock.kafka.reserved import is_out_of_reach
 from penstock.kafka.session import Session, session_for
-from penstock.kafka.topics import cluster_id, find_matching_topics, read_topic_configs
+from penstock.kafka.topics import cluster_id, create_topic, find_matching_topics, read_topic_configs
+from penstock.schemas import SchemaChange
 from penstock.spi import Committer, JobContext, Output, WriterFactory, WriteTasks, Written, pickle_text
 
 
@@ -115,7 +116,7 @@ class WritingCommitter(Committer):
 
     def count_written(self, done: Acknowledged) -> tuple[Written, ...]:
         """The records and bytes written to each output. Counts them in the metrics."""
-        found = tuple(done.encoded.get(number, Written()) for number in range(len(self.branches)))
+        found = tuple(self._sum_written(done, number) for number in range(len(self.branches)))
         for number, (branch, each) in enumerate(zip(self.branches, found, strict=True)):
             if branch.spec.options.producer_metrics:  # under the names of Kafka's own producer
                 group = self.context.operator(branch.spec.table).add_group("KafkaProducer")
@@ -124,8 +125,28 @@ class WritingCommitter(Committer):
                 count_sends(group, done.sends.get(number, SendCounts()))
         return found
 
+    def _sum_written(self, done: Acknowledged, number: int) -> Written:
+        """What was written to an output: with tables that are found while the job runs, to all of them."""
+        own = done.encoded.get(number, Written())
+        if not self.branches[number].spec.tables:
+            return own
+        found = [own, *(each for other, each in done.encoded.items() if other >= len(self.branches))]
+        times = [each.send_millis for each in found if each.send_millis is not None]
+        return Written(sum(each.records for each in found), sum(each.bytes for each in found), max(times, default=None))
+
+    def apply_changes(self, changes: Sequence[SchemaChange], output: Output) -> None:
+        """Create the topic of a table that is new. Other changes need nothing: messages have the columns. Raises
+        KafkaError, and OptionsError for a topic that no table may write."""
+        client = self.branches[0].client
+        missing = set(output.spec.topics) - self.session.topics(output.spec.topics, fresh=False).keys()
+        for name in sorted(missing if client.allow_auto_create_topics else ()):
+            create_topic(self.session, name)
+        find_writable_topics(self.session, output.spec, self.progress_topics, create=False)
+
     def owners(self) -> int:
         """The number of tasks that own partitions."""
+        if any(branch.spec.tables for branch in self.branches):
+            return max(1, self.context.parallelism)
         asked = [branch.spec.options.parallelism for branch in self.branches if branch.spec.options.parallelism]
         partitions = sum(len(self.session.topic(name).partitions) for name in self._limits)
         return max(1, min(max(asked) if asked else self.context.parallelism, partitions))

@@ -1,0 +1,72 @@
+"""The schemas of tables that a job finds: newer versions of them, which the sink follows before rows are written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from penstock.errors import PenstockError
+from penstock.flow.rows.table_rows import Evolution, TablesWork
+from penstock.flow.state.schema_log import append_versions, read_schemas
+from penstock.flow.state.storage import Storage
+from penstock.schemas import SchemaVersion, Side
+from penstock.spi import Batch, Committer, Source
+
+
+@dataclass(eq=False)
+class TableSchemas:
+    """Makes newer versions of the schemas of one job, and has the ``committer`` of its sink follow. ``place`` is that
+    of the state."""
+
+    work: TablesWork
+    committer: Committer
+    place: str
+    sources: Sequence[Source]
+    warn: Callable[[str], None]
+    #: Whether this run has compared the definition of the job with the schemas.
+    _compared: bool = False
+
+    def begin(self, files: tuple[str, ...], batch: Batch, now_ms: int) -> tuple[str, ...]:
+        """The files of the schemas with which a batch begins: the first one of a run follows the definition of the job,
+        which may be another than that of the run before."""
+        if self._compared:
+            return files
+        found = self.evolve(files, (), batch, now_ms)
+        self._compared = True
+        return found
+
+    def evolve(self, files: tuple[str, ...], reports: Sequence[bytes], batch: Batch, now_ms: int) -> tuple[str, ...]:
+        """The files of the schemas after what tasks report of a batch at ``now_ms``. Raises SchemaError for a change
+        that the job does not allow, and the error of a sink that cannot follow."""
+        schemas = read_schemas(self.place, files)
+        versions = [
+            replace(self._carry_out(each), batch=batch.id, time_ms=now_ms, place=self._find_place(each, batch))
+            for each in self.work.evolve(schemas, reports)
+        ]
+        if not versions:
+            return files
+        return append_versions(Storage.from_uri(self.place), files, versions, batch.id)
+
+    def _carry_out(self, evolution: Evolution) -> SchemaVersion:
+        """The version, which the sink follows."""
+        version = evolution.version
+        if version.side is Side.SOURCE:
+            return version
+        try:
+            self.committer.apply_changes(evolution.changes, self.work.output(version))
+        except PenstockError as error:
+            if not evolution.tolerate or error.retriable:
+                raise
+            self.warn(f"table '{version.table}' stays as it is: {error}")
+            return replace(version, outcome=str(error))
+        return version
+
+    def _find_place(self, evolution: Evolution, batch: Batch) -> str:
+        """The place of the first record that shows a version."""
+        if evolution.first is None:
+            return ""
+        number, offset = evolution.first
+        for source, end in zip(self.sources, batch.end, strict=True):
+            if found := source.partition(number, end):
+                return f"topic '{found[0]}', partition {found[1]}, offset {offset}"
+        return ""

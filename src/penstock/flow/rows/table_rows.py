@@ -1,0 +1,78 @@
+"""Rows of many tables: the work of a step that makes rows of any table from those of a scan.
+
+Which tables there are, and which columns they have, is only known while the job runs. Tasks work under the present
+schemas. Where these are not enough, they report what they have seen instead of rows; then the driver writes newer
+versions, has the sink follow, and runs the batch again (``docs/design/stages`` calls this a family of tables).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+
+from penstock.flow.kernels.session import Session
+from penstock.schemas import SchemaChange, Schemas, SchemaVersion
+from penstock.spi import Output
+
+
+@dataclass(frozen=True)
+class TableRows:
+    """Rows of a table of the sink, in the columns of a ``version`` of its schema, followed by
+    :data:`penstock.spi.HIDDEN` and :data:`penstock.spi.KIND`."""
+
+    version: SchemaVersion
+    rows: pa.RecordBatch
+
+
+class TablesTask(Protocol):
+    """The work of one task on one batch."""
+
+    def process(self, rows: pa.RecordBatch) -> Iterable[TableRows]:
+        """The rows that rows of the scan become; none once a schema is not enough. Raises RecordError."""
+
+    def report_schemas(self) -> bytes:
+        """What the driver must know to write newer schemas; empty if these are enough. Called after all rows."""
+
+    def report_rows(self) -> bytes:
+        """What was read and refused, for the driver to count. Called after all rows."""
+
+
+@dataclass(frozen=True)
+class Evolution:
+    """A newer version of a table's schema. ``first`` are the partition's number and the offset of the first record that
+    shows it, if one does. A table of the sink follows the ``changes``, which it may ``tolerate`` not to."""
+
+    version: SchemaVersion
+    first: tuple[int, int] | None = None
+    changes: tuple[SchemaChange, ...] = ()
+    tolerate: bool = False
+
+
+@dataclass(frozen=True)
+class SessionTables:
+    """The work of a step, and the ``session`` in which it computes."""
+
+    work: TablesWork
+    session: Session
+
+    def open(self, schemas: Schemas) -> TablesTask:
+        """The work of a task under these schemas."""
+        return self.work.open(schemas, self.session)
+
+
+class TablesWork(Protocol):
+    """The work of a step. Picklable."""
+
+    def open(self, schemas: Schemas, session: Session) -> TablesTask:
+        """The work of a task."""
+
+    def evolve(self, schemas: Schemas, reports: Sequence[bytes]) -> Sequence[Evolution]:
+        """The versions that follow from the reports of all tasks; without any, those that follow from the definition of
+        the job alone. The result does not depend on the order of the reports. Raises SchemaError for a change that the
+        definition does not allow."""
+
+    def output(self, version: SchemaVersion) -> Output:
+        """How a version of a table of the sink is written."""

@@ -1,0 +1,175 @@
+"""From the definition of a pipeline to the plan of a job that finds its tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+
+from penstock.errors import DefinitionError, OptionsError, Problem, UnsupportedError
+from penstock.ingest.definition import PipelineDef, SinkDef, SourceDef
+from penstock.ingest.kafka import DDLS, DEFAULT_FORMAT, make_metadata_columns, refuse
+from penstock.ingest.kafka_options import InferenceStrategy, KafkaIngestSourceOptions
+from penstock.ingest.tables.evolution import Evolver
+from penstock.ingest.tables.programs import Programs
+from penstock.ingest.tables.routing import Router
+from penstock.ingest.tables.sink_tables import SinkTables
+from penstock.ingest.tables.source_tables import TOPIC, VALUE, SourceTables
+from penstock.ingest.tables.work import IngestWork
+from penstock.plan.nodes import Ingest, Scan, Sink
+from penstock.schemas import ChangeFilter, SchemaChangeBehavior, TableSchema
+from penstock.spi import (
+    Column,
+    ColumnKind,
+    InferringFormat,
+    Surface,
+    TableDefinition,
+    WritesTables,
+    connectors,
+    formats,
+    scan_spec,
+)
+from penstock.sql import TableSchema as DeclaredTable
+from penstock.sql import parse_tables
+from penstock.types import BYTES, STRING, Field, RowType
+
+#: The name of the table that gives the messages of a source as they are, in checkpoints too.
+SOURCE = "source"
+#: The name of all tables of a sink together.
+TABLES = "tables"
+_NO_COLUMNS = RowType((), nullable=False)
+
+
+def make_sink(defn: PipelineDef, warn: Callable[[str], None]) -> Sink:
+    """The tables of the sink, above the work that finds them. Raises a DefinitionError with every problem of the source
+    or of the sink."""
+    scan, source = make_source(defn.source, warn)
+    options = defn.pipeline
+    _refuse_rules(defn)
+    behavior = SchemaChangeBehavior(options.schema_change_behavior)
+    router = Router(defn.routes, options.route_mode)
+    programs = Programs(router)
+    evolver = Evolver(source, programs, behavior, ChangeFilter.from_options(None, None, behavior))
+    tables = SinkTables(defn.sink)
+    work = IngestWork(source, programs, evolver, tables)
+    node = Ingest(_NO_COLUMNS, scan, work, tuple(_explain(defn, source)))
+    connector = connectors.get(defn.sink.type)
+    if not isinstance(connector, WritesTables):
+        reason = f"'{defn.sink.type}' cannot write tables whose columns are found while the job runs"
+        hint = f"declare the table in '{DDLS}', and write 'schema.inference.strategy: static'"
+        raise UnsupportedError((Problem(reason, "type", defn.sink.origin.locate("type"), hint),))
+    spec = connector.tables_sink(_define_all(defn.sink))
+    return Sink(_NO_COLUMNS, node, TABLES, defn.sink.type, spec)
+
+
+def _refuse_rules(defn: PipelineDef) -> None:
+    """Raises UnsupportedError for transforms, which tables with inferred schemas cannot have yet."""
+    problems = tuple(
+        Problem(
+            "transforms are not supported with inferred schemas yet",
+            "transform",
+            each.origin.locate("source-table"),
+            f"declare the table in '{DDLS}' with 'schema.inference.strategy: static'",
+        )
+        for each in defn.transforms
+    )
+    if problems:
+        raise UnsupportedError(problems)
+
+
+def _define_all(sink: SinkDef) -> TableDefinition:
+    """All tables of a sink together, as its connector takes them: without what only some of them have."""
+    key = Column("key", STRING.with_nullability(False))
+    given = SinkTables(sink).define(TABLES, TableSchema(RowType((Field(key.name, key.type),)), (key.name,)))
+    options = {name: each for name, each in given.options.items() if name != "topic" or "topic" in dict(sink.options)}
+    return replace(given, options=options, columns=())
+
+
+def make_source(source: SourceDef, warn: Callable[[str], None]) -> tuple[Scan, SourceTables]:
+    """The scan that gives messages as they are, and how they are read. Raises a DefinitionError."""
+    given, origin = dict(source.options), source.origin
+    options = KafkaIngestSourceOptions.from_text(given, origin)
+    identifier = given.get("value.format", DEFAULT_FORMAT).strip().lower()
+    found = formats.get(identifier) if identifier in formats.names() else None
+    if not isinstance(found, InferringFormat):
+        raise _unread_error(source, identifier)
+    prefix = next((each for each in (f"value.{identifier}.", f"{identifier}.") if _has_prefix(given, each)), "")
+    prefix = prefix or f"{identifier}."
+    bound = found.options.from_text(given, origin, prefix)
+    inference = found.inference.from_text(given, origin, f"{identifier}.")
+    metadata = make_metadata_columns(options.metadata, origin)
+    known = {prefix + key for key in found.options.keys()} | {f"{identifier}.{key}" for key in found.inference.keys()}  # noqa: SIM118
+    table = _define_messages(source, given, known, metadata)
+    declared = {
+        ".".join(each.id): _read_schema(each.columns, each.primary_key) for each in _parse(options.ddls, source)
+    }
+    tables = SourceTables(
+        found.table_reader(bound, inference),
+        identifier,
+        prefix,
+        declared,
+        tuple(Field(each.name, each.type) for each in metadata),
+        options.strategy is InferenceStrategy.STATIC,
+        _ignores_errors(given, identifier),
+    )
+    spec = scan_spec(connectors.get(source.type), table)
+    return Scan(table.produced, table.name, source.type, spec), tables
+
+
+def _has_prefix(given: Mapping[str, str], prefix: str) -> bool:
+    return any(key.startswith(prefix) for key in given)
+
+
+def _unread_error(source: SourceDef, identifier: str) -> DefinitionError:
+    place = source.origin.locate("value.format" if "value.format" in dict(source.options) else "")
+    known = [name for name in formats.names() if isinstance(formats.get(name), InferringFormat)]
+    reason = f"schemas cannot be inferred from '{identifier}'"
+    hint = f"use {', '.join(known)}, or declare the table in '{DDLS}' with 'schema.inference.strategy: static'"
+    return OptionsError((Problem(reason, "value.format", place, hint),))
+
+
+def _define_messages(
+    source: SourceDef, given: Mapping[str, str], of_format: set[str], metadata: tuple[Column, ...]
+) -> TableDefinition:
+    """The table that gives messages as they are."""
+    own = {*KafkaIngestSourceOptions.keys(), *of_format, "value.format"}
+    left = {key: each for key, each in given.items() if key not in own}
+    later = {key: ("is not supported with inferred schemas yet", "leave it out") for key in _LATER if key in left}
+    refuse(later, source.origin)
+    columns = (Column(VALUE, BYTES), Column(TOPIC, STRING.with_nullability(False), ColumnKind.METADATA, TOPIC, True))
+    others = tuple(replace(each, type=BYTES) if each.key in _RAW else each for each in metadata if each.key != TOPIC)
+    options = {"connector": source.type, "value.format": "raw", **left}
+    return TableDefinition(SOURCE, (*columns, *others), options, source.origin, Surface.YAML)
+
+
+#: Metadata that is bytes, and text in the columns of tables.
+_RAW = ("__raw_key__", "__raw_value__")
+_LATER = ("key.format", "key.fields", "key.fields-prefix", "value.fields-prefix", "scan.dead-letter.topic")
+
+
+def _ignores_errors(given: Mapping[str, str], identifier: str) -> bool:
+    keys = ("ingestion.ignore-errors", f"{identifier}.ignore-parse-errors", f"value.{identifier}.ignore-parse-errors")
+    return any(given.get(key, "").strip().lower() == "true" for key in keys)
+
+
+def _parse(text: str | None, source: SourceDef) -> tuple[DeclaredTable, ...]:
+    place = source.origin.locate(DDLS)
+    try:
+        return parse_tables(text, origin=place) if text else ()
+    except DefinitionError as error:
+        raise type(error)(tuple(replace(each, key=DDLS) for each in error.problems)) from None
+
+
+def _read_schema(columns: tuple[Column, ...], key: tuple[str, ...]) -> TableSchema:
+    physical = tuple(Field(each.name, each.type) for each in columns if each.kind is ColumnKind.PHYSICAL)
+    return TableSchema(RowType(physical, nullable=False), key)
+
+
+def _explain(defn: PipelineDef, source: SourceTables) -> Iterator[str]:
+    """The lines of the work in EXPLAIN."""
+    yield f"tables of {source.identifier} messages, found while the job runs"
+    if source.declared:
+        yield f"  declared: {', '.join(source.declared)}"
+    yield f"  schemas: {'fixed once a table is known' if source.static else 'follow the messages'}"
+    yield f"  changes of the sink: {defn.pipeline.schema_change_behavior.lower()}"
+    for each in defn.routes:
+        yield f"  route: {each.source_table} to {each.sink_table}"

@@ -1,0 +1,29 @@
+"""What a table goes through between its source and its sink, by the definition of the pipeline."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from penstock.ingest.tables.routing import Router
+
+
+@dataclass(frozen=True)
+class Programs:
+    """The transforms and routes of a pipeline, applied to tables as they are found."""
+
+    router: Router
+    _targets: dict[str, tuple[str, ...]] = field(default_factory=dict, init=False, compare=False, repr=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what was found for tables."""
+        return {each.name: getattr(self, each.name) for each in fields(self) if each.init}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(**state)  # type: ignore[misc]
+
+    def find_targets(self, table: str) -> tuple[str, ...]:
+        """The ids of the tables of the sink that a table goes to."""
+        if table not in self._targets:
+            self._targets[table] = self.router.find_targets(table)
+        return self._targets[table]

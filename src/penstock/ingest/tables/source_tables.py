@@ -1,0 +1,70 @@
+"""The tables of a pipeline's source: how their messages are read, and what is known of their columns from the start."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.schemas import TableSchema
+from penstock.spi import MessageTables, SeenColumns, TableReader
+from penstock.types import Field, RowType
+
+#: The columns of the scan that gives messages as they are. Its other columns are metadata, named by their keys.
+VALUE, TOPIC = "value", "topic"
+_NONE = TableSchema(RowType((), nullable=False))
+
+
+@dataclass(frozen=True)
+class SourceTables:
+    """``identifier`` and ``prefix`` are those of the format, for messages of errors. Tables in ``declared`` begin with
+    these columns; ``fallback`` is the only one of them where messages do not name their table. ``metadata`` follows the
+    columns of each table. ``static``: schemas do not change once a table is known. ``ignores_errors``: records that
+    cannot be read are left out."""
+
+    reader: TableReader
+    identifier: str
+    prefix: str
+    declared: Mapping[str, TableSchema] = field(default_factory=dict)
+    metadata: tuple[Field, ...] = ()
+    static: bool = False
+    ignores_errors: bool = False
+
+    def find_tables(self, rows: pa.RecordBatch) -> MessageTables:
+        """The table of each message of a batch of the scan: by its topic, unless messages name it."""
+        if self.reader.names_tables:
+            return self.reader.find_tables(rows.column(VALUE))
+        topics = rows.column(TOPIC).dictionary_encode()
+        at = topics.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+        at[np.asarray(rows.column(VALUE).is_null())] = -1
+        return MessageTables(tuple(topics.dictionary.to_pylist()), at)
+
+    def initial_schema(self, table: str) -> TableSchema:
+        """The columns of messages that a table begins with, without metadata."""
+        found = self.declared.get(table)
+        if found is None and not self.reader.names_tables:
+            name = table.rpartition(".")[2]
+            same = [each for known, each in self.declared.items() if known.rpartition(".")[2] == name]
+            found = same[0] if same else next(iter(self.declared.values())) if len(self.declared) == 1 else None
+        return found or _NONE
+
+    def read_columns(self, row: RowType) -> RowType:
+        """The columns of a table that come from messages."""
+        names = {each.name for each in self.metadata}
+        return RowType(tuple(each for each in row.fields if each.name not in names), nullable=False)
+
+    def drop_metadata(self, seen: SeenColumns) -> SeenColumns:
+        """What was seen, without fields that have the name of a metadata column, which goes before them."""
+        names = {each.name for each in self.metadata}
+        if names.isdisjoint(seen.row.names):
+            return seen
+        firsts = {name: at for name, at in seen.firsts.items() if name not in names}
+        return replace(seen, row=self.read_columns(seen.row), firsts=firsts)
+
+    def add_metadata(self, row: RowType) -> RowType:
+        """The columns of a table, from those of its messages. A metadata column goes before one of the same name."""
+        names = {each.name for each in self.metadata}
+        own = tuple(each for each in row.fields if each.name not in names)
+        return RowType((*own, *self.metadata), nullable=False)

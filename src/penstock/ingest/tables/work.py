@@ -1,0 +1,38 @@
+"""The work of a pipeline, as tasks and the driver do it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from penstock.flow.kernels.session import Session
+from penstock.flow.rows.table_rows import Evolution
+from penstock.ingest.tables.evolution import Evolver
+from penstock.ingest.tables.programs import Programs
+from penstock.ingest.tables.sink_tables import SinkTables
+from penstock.ingest.tables.source_tables import SourceTables
+from penstock.ingest.tables.task import IngestTask
+from penstock.schemas import Schemas, SchemaVersion
+from penstock.spi import Output
+
+
+@dataclass(frozen=True)
+class IngestWork:
+    """Reads the tables of a source, and writes them to those of a sink."""
+
+    source: SourceTables
+    programs: Programs
+    evolver: Evolver
+    sink: SinkTables
+
+    def open(self, schemas: Schemas, session: Session) -> IngestTask:
+        """The work of a task."""
+        return IngestTask(self.source, self.programs, schemas, session)
+
+    def evolve(self, schemas: Schemas, reports: Sequence[bytes]) -> list[Evolution]:
+        """The versions of schemas that follow from the reports of all tasks."""
+        return self.evolver.evolve(schemas, reports)
+
+    def output(self, version: SchemaVersion) -> Output:
+        """How a version of a table of the sink is written."""
+        return self.sink.output(version)

@@ -1,0 +1,109 @@
+"""Pipelines that find their tables: from topics to topics, with schemas that change, and stops in between."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaException
+
+from penstock import engine
+from penstock.engine import RunningJob
+from penstock.errors import AbortableError, SchemaError
+from penstock.ingest import lower, parse_pipeline
+from tests.spark.failpoints import before_commit, failures
+from tests.waiting import while_running
+
+JSON = "value.format: json"
+
+
+@pytest.fixture
+def start(jobs, tmp_path) -> Callable[..., RunningJob]:
+    """Starts the pipeline from a topic to topics, exactly once, with further lines for its source and its end."""
+
+    def start(topic: str, prefix: str, *source: str, more: str = "") -> RunningJob:
+        parts = {
+            "source": (f"topic: {topic}", "scan.startup.mode: earliest-offset", *source),
+            "sink": ("sink.delivery-guarantee: exactly-once", f"sink.transactional-id-prefix: {prefix}"),
+        }
+        text = ""
+        for part, lines in parts.items():
+            given = ("type: kafka", f"properties.bootstrap.servers: {jobs.bootstrap}", *lines)
+            text += f"{part}:\n" + "".join(f"  {each}\n" for each in given)
+        text += f"pipeline:\n  name: job\n  state.checkpoints.dir: {tmp_path / 'checkpoints'}\n"
+        job = lower(parse_pipeline(text + more, file="p.yaml"), "job")
+        running = engine.start(job, jobs.warnings.append)
+        jobs.started.append(running)
+        return running
+
+    return start
+
+
+def rows(topics: Any, topic: str) -> list[Any]:
+    """The rows that insertions in a topic of debezium-json have."""
+    return [message.json["after"] for message in topics.read(topic)]
+
+
+def await_rows(running: RunningJob, topics: Any, topic: str, count: int) -> list[Any]:
+    """The rows of a topic when there are so many."""
+
+    def found() -> list[Any]:
+        try:
+            known = rows(topics, topic)
+        except KafkaException:  # there is no topic yet
+            return []
+        return known if len(known) >= count else []
+
+    return while_running(running, found)
+
+
+def test_tables_are_found_and_followed(topics, topic, start):
+    source, name = topic(3), topic()
+    given = [{"db": name, "t": f"t{at % 3}", "id": at} for at in range(30)]
+    topics.write(source, given)
+    running = start(source, name, JSON, "json.decode.parser-table-id.fields: db,t")
+    for number in range(3):
+        assert sorted(row["id"] for row in await_rows(running, topics, f"{name}.t{number}", 10)) == list(
+            range(number, 30, 3)
+        )
+    more = [
+        {"db": name, "t": "t0", "id": "text"},
+        {"db": name, "t": "t1", "id": 1, "price": 1.5},
+        {"db": name, "t": "new", "flag": True},
+    ]
+    topics.write(source, more)
+    assert await_rows(running, topics, f"{name}.t0", 11)[-1] == more[0]
+    assert await_rows(running, topics, f"{name}.t1", 11)[-1] == more[1]
+    assert await_rows(running, topics, f"{name}.new", 1) == more[2:]
+
+
+def test_schemas_come_back_with_the_state(topics, topic, start, monkeypatch):
+    source, target = topic(), topic()
+    route = f"route:\n  - source-table: {source}\n    sink-table: {target}\n"
+    topics.write(source, [{"id": 1}, {"id": 2, "a": 1}])
+    with monkeypatch.context() as patch:
+        before_commit(patch, failures(3, lambda: AbortableError("the brokers aborted it")))
+        with pytest.raises(AbortableError):
+            start(source, target, JSON, more=route).wait()
+    assert rows(topics, target) == []
+    running = start(source, target, JSON, more=route)
+    assert await_rows(running, topics, target, 2) == [{"id": 1, "a": None}, {"id": 2, "a": 1}]
+    running.stop()
+    topics.write(source, [{"id": 3}])
+    assert await_rows(start(source, target, JSON, more=route), topics, target, 3)[-1] == {"id": 3, "a": None}
+
+
+def test_a_pipeline_that_allows_no_change_goes_on_when_it_does(topics, topic, start):
+    source, target = topic(), topic()
+    route = f"route:\n  - source-table: {source}\n    sink-table: {target}\n"
+    strict = "  schema.change.behavior: exception\n" + route
+    topics.write(source, [{"id": 1}])
+    running = start(source, target, JSON, more=strict)
+    await_rows(running, topics, target, 1)
+    topics.write(source, [{"id": 2, "b": 1}])
+    with pytest.raises(SchemaError, match="new columns `b` BIGINT"):
+        running.wait()
+    assert rows(topics, target) == [{"id": 1}]
+    running = start(source, target, JSON, more="  schema.change.behavior: evolve\n" + route)
+    assert await_rows(running, topics, target, 2)[-1] == {"id": 2, "b": 1}

@@ -1,0 +1,127 @@
+"""Runs a pipeline on messages without Spark and without a broker: as its tasks and its driver do."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.flow.kernels.session import Session
+from penstock.flow.rows.table_rows import TablesWork
+from penstock.ingest import lower, parse_pipeline
+from penstock.schemas import Schemas, SchemaVersion
+from penstock.spi import HIDDEN, KIND
+from penstock.types import RowKind
+
+SINK = """
+sink:
+  type: kafka
+  properties.bootstrap.servers: localhost:9092
+"""
+
+
+@dataclass(frozen=True)
+class Message:
+    """A message of a topic."""
+
+    value: Any
+    topic: str = "orders"
+    partition: int = 0
+
+    @property
+    def data(self) -> bytes | None:
+        """The value as it is written."""
+        return self.value if isinstance(self.value, bytes | None) else json.dumps(self.value).encode()
+
+
+@dataclass
+class Pipeline:
+    """A pipeline, and what it has made so far. ``tasks`` share each batch, a partition each."""
+
+    text: str
+    tasks: int = 1
+    schemas: Schemas = field(default_factory=Schemas)
+    history: list[SchemaVersion] = field(default_factory=list)
+    rows: list[tuple[str, str, dict[str, Any]]] = field(default_factory=list)
+    passes: int = 0
+    _offsets: dict[tuple[str, int], int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.warnings: list[str] = []
+        job = lower(parse_pipeline(self.text, file="p.yaml"), "p", warn=self.warnings.append)
+        self.job = job
+        self.work: TablesWork = job.sinks[0].input.tables_work
+
+    def run(self, *messages: Message | Mapping[str, Any] | bytes) -> Pipeline:
+        """Run one batch."""
+        given = [each if isinstance(each, Message) else Message(each) for each in messages]
+        parts = self._divide(given)
+        while True:
+            self.passes += 1
+            rows, reports = [], []
+            for part in parts:
+                task = self.work.open(self.schemas, Session("UTC"))
+                for batch in part:
+                    for found in task.process(batch):
+                        rows += _show(found.version, found.rows)
+                if report := task.report_schemas():
+                    reports.append(report)
+            if not reports:
+                self.rows += rows
+                return self
+            versions = [each.version for each in self.work.evolve(self.schemas, reports)]
+            assert versions
+            for each in versions:
+                if each.output >= 0:
+                    self.work.output(each)
+            self.schemas = self.schemas.add_versions(versions)
+            self.history += versions
+
+    def _divide(self, messages: Sequence[Message]) -> list[list[pa.RecordBatch]]:
+        """The batches of each task: a partition's messages are in one."""
+        found: dict[tuple[str, int], list[tuple[Message, int]]] = {}
+        for each in messages:
+            at = each.topic, each.partition
+            offset = self._offsets.get(at, 0)
+            self._offsets[at] = offset + 1
+            found.setdefault(at, []).append((each, offset))
+        parts: list[list[pa.RecordBatch]] = [[] for _ in range(self.tasks)]
+        for number, key in enumerate(sorted(found)):
+            topic, partition = key
+            members = found[key]
+            batch = pa.RecordBatch.from_pydict(
+                {
+                    "value": pa.array([each.data for each, _ in members], pa.binary()),
+                    "topic": pa.array([topic] * len(members), pa.string()),
+                    "partition": pa.array([partition] * len(members), pa.int32()),
+                    "offset": pa.array([offset for _, offset in members], pa.int64()),
+                    HIDDEN.names[0]: pa.array([partition] * len(members), pa.int32()),
+                    HIDDEN.names[1]: pa.array([offset for _, offset in members], pa.int64()),
+                }
+            )
+            parts[number % self.tasks].append(batch)
+        return parts
+
+    def columns(self, table: str) -> str:
+        """The columns of a table of the sink."""
+        return ", ".join(map(str, self.schemas.sinks[table].schema.row.fields)).replace("`", "")
+
+    def changes(self, side: str = "sink") -> list[str]:
+        """What has changed, in order."""
+        return [
+            f"{each.table}: {change}" for each in self.history if each.side.value == side for change in each.changes
+        ]
+
+    def table(self, name: str) -> list[dict[str, Any]]:
+        """The rows that went to a table of the sink."""
+        return [row for table, _, row in self.rows if table == name]
+
+
+def _show(version: SchemaVersion, rows: pa.RecordBatch) -> list[tuple[str, str, dict[str, Any]]]:
+    names = version.schema.row.names
+    kinds = rows.column(KIND).to_pylist() if KIND in rows.schema.names else [0] * rows.num_rows
+    found = rows.select(list(names)).to_pylist()
+    return [(version.table, RowKind(kind or 0).short, row) for kind, row in zip(kinds, found, strict=True)]
