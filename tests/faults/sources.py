@@ -94,7 +94,7 @@ def recreated_while_down(trial: Trial) -> Outcome:
     die(trial, job, trap, planned=trial.before, done=trial.before - 1)
     recreate(trial, trial.records)
     there = reached(trial, job)
-    stop = stops(job.start(), "was deleted and created")
+    stop = stops(job.start(), "was deleted and recreated")
     return after_the_stop(trial, job, stop, there)
 
 
@@ -111,7 +111,7 @@ def recreated_while_running(trial: Trial) -> Outcome:
     job.pause()
     recreate(trial, 2 * trial.records)
     job.resume()
-    stop = stops(job, "was deleted and created")
+    stop = stops(job, "was deleted and recreated")
     return after_the_stop(trial, job, stop, there)
 
 
