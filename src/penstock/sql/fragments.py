@@ -10,8 +10,10 @@ from typing import TypeVar
 from penstock.plan.expressions import Expression
 from penstock.plan.nodes import Item
 from penstock.spi import Column
+from penstock.sql.bind.expressions.dialect import FLINK_SQL, Dialect
+from penstock.sql.bind.expressions.resolution import make_named_table
 from penstock.sql.bind.expressions.scope import Scope
-from penstock.sql.bind.expressions.selection import number_names, select
+from penstock.sql.bind.expressions.selection import number_names, override_names, select
 from penstock.sql.bind.expressions.visible_functions import NO_FUNCTIONS, UserFunctions
 from penstock.sql.bind.tables.definitions import Declaration, bind_columns, check_storable, check_typed, make_not_null
 from penstock.sql.parse.commands import split_statements
@@ -45,29 +47,51 @@ def parse_expression(text: str, schema: RowType, *, origin: str = "") -> Express
 
 
 def parse_condition(
-    text: str, schema: RowType, *, origin: str = "", user_functions: UserFunctions = NO_FUNCTIONS
+    text: str,
+    schema: RowType,
+    *,
+    origin: str = "",
+    user_functions: UserFunctions = NO_FUNCTIONS,
+    dialect: Dialect = FLINK_SQL,
+    metadata: RowType | None = None,
 ) -> Expression:
-    """A condition over the columns of ``schema``. Raises as :func:`parse_expression` does."""
-    scope = Scope(schema, SourceText(text, origin), user_functions=user_functions)
+    """A condition over the columns of ``schema``, and of ``metadata`` beside them. Raises as :func:`parse_expression`
+    does."""
+    scope = _make_scope(SourceText(text, origin), schema, metadata, user_functions, dialect)
     given = _parse_whole(scope.source, QueryGrammar.expression)
     with scope.source.limit_nesting(0):
         return scope.condition(given, "a condition")
 
 
 def parse_projection(
-    text: str, schema: RowType, *, origin: str = "", user_functions: UserFunctions = NO_FUNCTIONS
+    text: str,
+    schema: RowType,
+    *,
+    origin: str = "",
+    user_functions: UserFunctions = NO_FUNCTIONS,
+    dialect: Dialect = FLINK_SQL,
+    metadata: RowType | None = None,
 ) -> tuple[Item, ...]:
-    """A select list such as ``a, b AS c, *``: the columns of a projection.
+    """A select list such as ``a, b AS c, *``: the columns of a projection. A star leaves out the columns of
+    ``metadata``.
 
     Raises as :func:`parse_expression` does, with every problem of the list.
     """
-    scope, errors = Scope(schema, SourceText(text, origin), user_functions=user_functions), Errors()
+    scope = _make_scope(SourceText(text, origin), schema, metadata, user_functions, dialect)
+    errors = Errors()
     items = _parse_whole(scope.source, QueryGrammar.items)
     found = [each for each in select(items, scope, errors) if each is not None]
     for each in found:
         errors.attempt(partial(check_storable, each.value, scope, each.at))
     errors.check()
-    return number_names(found)
+    return override_names(found) if dialect.transforms else number_names(found)
+
+
+def _make_scope(
+    source: SourceText, schema: RowType, metadata: RowType | None, user_functions: UserFunctions, dialect: Dialect
+) -> Scope:
+    hidden = ((make_named_table("", metadata),),) if metadata is not None else ()
+    return Scope(schema, source, outer=hidden, user_functions=user_functions, dialect=dialect)
 
 
 def parse_table_columns(text: str, *, origin: str = "") -> tuple[Column, ...]:
