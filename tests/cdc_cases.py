@@ -5,15 +5,16 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
+from itertools import compress
 from typing import Any
 
 import pyarrow as pa
 
 from penstock.ingest.definition import TransformDef
-from penstock.ingest.transforms import DecimalPrecisionMode, TableTransform, bind_transform, split_table_options
+from penstock.ingest.transforms import DecimalPrecisionMode, TableTransform, TransformBinder, split_table_options
 from penstock.schemas import TableSchema
 from penstock.spi import KIND
 from penstock.types import (
@@ -45,6 +46,7 @@ COLUMNS = parse_columns(
 )
 #: Types of columns that no column here has.
 MISSING = re.compile(r"WITH TIME ZONE|VARIANT")
+_OF_MISSING = re.compile(r"timestamp_tz_|variant_")
 #: Digits of a second beyond microseconds, in a value or in a text.
 NANOSECONDS = re.compile(r"(\d\d[:-]\d\d\.\d{6})\d{1,3}")
 
@@ -217,13 +219,47 @@ class Case:
             tuple(plain_event(each) for each in lines[1:]),
         )
 
+    def leave_out_missing(self) -> Case:
+        """The case without the columns that have, or are computed from, types that no column here has."""
+        items = split_list(self.rule.projection)
+        gone = {each.rpartition(" AS ")[2].strip() for each in items if _OF_MISSING.search(each)}
+        head, _, tail = self.schema.removeprefix("columns={").partition("}, primaryKeys")
+        columns = split_list(head)
+        kept = [
+            not MISSING.search(each) and re.match("`([^`]*)`", each)[1] not in gone  # type: ignore[index]
+            for each in columns
+        ]
+
+        def select(row: str) -> str:
+            return ", ".join(compress(split_list(row), kept)) if row else row
+
+        def shorten(event: str) -> str:
+            before, after, kind = re.fullmatch(r"before=\[(.*)\], after=\[(.*)\], op=(\w+)", event).groups()  # type: ignore[union-attr]
+            return f"before=[{select(before)}], after=[{select(after)}], op={kind}"
+
+        projection = ", ".join(each for each in items if not _OF_MISSING.search(each))
+        schema = f"columns={{{','.join(compress(columns, kept))}}}, primaryKeys{tail}"
+        rule = replace(self.rule, projection=projection)
+        return replace(self, rule=rule, schema=schema, events=tuple(map(shorten, self.events)))
+
     def run(self) -> tuple[str, tuple[str, ...]]:
         """The schema and the events. Raises PenstockError."""
-        transform = bind_transform(
-            (self.rule,), TABLE, TableSchema(COLUMNS), zone=self.zone, decimals=self.decimals, trim_keys=True
-        )
+        binder = TransformBinder((self.rule,), zone=self.zone, decimals=self.decimals)
+        transform = binder.bind(TABLE, TableSchema(COLUMNS))
         made = transform.apply(make_batch(nulls=self.nulls))
         return show_schema(transform.schema), tuple(plain_event(each) for each in show_events(transform, made))
+
+
+def split_list(text: str) -> list[str]:
+    """The parts of a list between commas that are in no brackets."""
+    parts, depth = [""], 0
+    for character in text.replace("->", "→"):
+        depth += (character in "([{<") - (character in ")]}>")
+        if character == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return [each.strip().replace("→", "->") for each in parts]
 
 
 def plain_schema(line: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import TypeVar
 
 from penstock.plan.expressions import Expression
@@ -20,6 +20,7 @@ from penstock.sql.parse.commands import split_statements
 from penstock.sql.parse.definitions import column_declaration, parse_schema
 from penstock.sql.parse.queries import QueryGrammar
 from penstock.sql.parse.source import Errors, SourceText
+from penstock.sql.parse.syntax import SelectItem, Unbound
 from penstock.sql.parse.tokens import scan
 from penstock.types import RowType
 
@@ -58,7 +59,7 @@ def parse_condition(
     """A condition over the columns of ``schema``, and of ``metadata`` beside them. Raises as :func:`parse_expression`
     does."""
     scope = _make_scope(SourceText(text, origin), schema, metadata, user_functions, dialect)
-    given = _parse_whole(scope.source, QueryGrammar.expression)
+    given = _parse_condition(scope.source)
     with scope.source.limit_nesting(0):
         return scope.condition(given, "a condition")
 
@@ -79,7 +80,7 @@ def parse_projection(
     """
     scope = _make_scope(SourceText(text, origin), schema, metadata, user_functions, dialect)
     errors = Errors()
-    items = _parse_whole(scope.source, QueryGrammar.items)
+    items = _parse_items(scope.source)
     found = [each for each in select(items, scope, errors) if each is not None]
     for each in found:
         errors.attempt(partial(check_storable, each.value, scope, each.at))
@@ -90,8 +91,9 @@ def parse_projection(
 def _make_scope(
     source: SourceText, schema: RowType, metadata: RowType | None, user_functions: UserFunctions, dialect: Dialect
 ) -> Scope:
+    tables = (make_named_table("", schema),)
     hidden = ((make_named_table("", metadata),),) if metadata is not None else ()
-    return Scope(schema, source, outer=hidden, user_functions=user_functions, dialect=dialect)
+    return Scope(schema, source, tables=tables, outer=hidden, user_functions=user_functions, dialect=dialect)
 
 
 def parse_table_columns(text: str, *, origin: str = "") -> tuple[Column, ...]:
@@ -137,6 +139,16 @@ def _schema(grammar: QueryGrammar, errors: Errors) -> TableSchema:
                 errors.append(source.unsupported_feature(names[0].at, reason, "leave it out"))
         found, key = Declaration(statement, source, errors).bind_columns_and_key()
     return TableSchema(tuple(part.text for part in parts), found, key)
+
+
+@lru_cache(maxsize=256)  # a rule of a pipeline is bound to each of its tables
+def _parse_items(source: SourceText) -> tuple[SelectItem, ...]:
+    return _parse_whole(source, QueryGrammar.items)
+
+
+@lru_cache(maxsize=256)
+def _parse_condition(source: SourceText) -> Unbound:
+    return _parse_whole(source, QueryGrammar.expression)
 
 
 def _parse_whole(source: SourceText, parse: Callable[[QueryGrammar], _T]) -> _T:

@@ -97,6 +97,25 @@ def test_a_case_with_a_reason_still_fails(name):
         run(CASES[name])
 
 
+#: The cases with a reason that have other columns too.
+OTHER_COLUMNS = (
+    "Wildcard",
+    "Soft Delete Post Converter",
+    "All Primitive Columns",
+    "All Nested Columns",
+    "Select Nested Objects",
+    "Cast To String",
+    "Cast To Timestamp (UTC)",
+    "Cast To Timestamp (Asia/Shanghai)",
+)
+
+
+@needed()
+@pytest.mark.parametrize("name", OTHER_COLUMNS)
+def test_other_columns_of_a_case_are_as_in_flink_cdc(name):
+    run(CASES[name].leave_out_missing())
+
+
 @needed()
 def test_every_case_is_run():
     assert len(CASES) == 184

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TypeVar
+from weakref import WeakValueDictionary
 
 from penstock.errors import DefinitionError, PipelineError, Problem, UnsupportedError, nearest
 from penstock.flow.kernels.session import Session
 from penstock.ingest.definition import TransformDef
 from penstock.ingest.transforms.rules import choose_rule
-from penstock.ingest.transforms.table_transform import EVENT_TYPE, TableTransform
-from penstock.plan.expressions import Call, ColumnRef, Expression, Literal, fields_of, substitute
+from penstock.ingest.transforms.table_transform import (
+    EVENT_TYPE,
+    NAMESPACE,
+    SCHEMA,
+    TABLE,
+    BoundRule,
+    TableTransform,
+)
+from penstock.plan.expressions import Call, ColumnRef, Expression, fields_of, substitute
 from penstock.plan.nodes import Item
 from penstock.schemas import TableSchema
 from penstock.sql import NO_FUNCTIONS, Dialect, UserFunctions, parse_condition, parse_projection
@@ -21,10 +30,14 @@ from penstock.types import STRING, Field, RowType
 
 _T = TypeVar("_T")
 _TEXT = STRING.with_nullability(False)
-_NAMESPACE, _SCHEMA, _TABLE = "__namespace_name__", "__schema_name__", "__table_name__"
-_EVENT = "__data_event_type__"
 #: The columns that every table has, if they are named; a star leaves them out.
-_METADATA = RowType(tuple(Field(name, _TEXT) for name in (_NAMESPACE, _SCHEMA, _TABLE, _EVENT)))
+_METADATA = RowType(
+    tuple(
+        Field(name, _TEXT)
+        for name in ("__namespace_name__", "__schema_name__", "__table_name__", "__data_event_type__")
+    )
+)
+_ESCAPED_STAR = re.compile(r"(^|,)(\s*)\\\*")
 _SOFT_DELETE = "SOFT_DELETE"
 
 
@@ -35,28 +48,44 @@ class DecimalPrecisionMode(enum.Enum):
     UP_TO_38 = 38
 
 
-def bind_transform(
-    rules: Sequence[TransformDef],
-    table: str,
-    schema: TableSchema,
-    *,
-    functions: UserFunctions = NO_FUNCTIONS,
-    zone: str = "UTC",
-    decimals: DecimalPrecisionMode = DecimalPrecisionMode.UP_TO_19,
-    trim_keys: bool = False,
-) -> TableTransform:
-    """What the first of ``rules`` that matches ``table``, a dotted id, does with a table of this ``schema``; without
-    one, nothing. ``functions`` are those of the user, ``zone`` the time zone of the session. Unless ``trim_keys``, a
-    rule may not leave out columns of the primary key.
+@dataclass(frozen=True)
+class TransformBinder:
+    """Binds the ``rules`` of a pipeline to its tables. ``functions`` are those of the user, ``zone`` is the time zone
+    of the session. Unless ``trim_keys``, a rule may not leave out columns of the primary key."""
 
-    Raises PipelineError with every problem of the rule, or UnsupportedError if all of them are features that penstock
-    lacks.
-    """
-    rule = choose_rule(rules, table)
-    session = Session(zone)
-    if rule is None:
-        return TableTransform(schema, schema, fields_of(schema.row), session)
-    return _Binding(rule, table, schema, functions, Dialect(True, decimals.value), session, trim_keys).bind()
+    rules: tuple[TransformDef, ...]
+    functions: UserFunctions = NO_FUNCTIONS
+    zone: str = "UTC"
+    decimals: DecimalPrecisionMode = DecimalPrecisionMode.UP_TO_19
+    trim_keys: bool = False
+    #: What is bound already, and still used, by the rule, the schema and the comments, which do not make two schemas.
+    _bound: WeakValueDictionary[object, BoundRule] = field(
+        default_factory=WeakValueDictionary, init=False, repr=False, compare=False
+    )
+
+    def __reduce__(self) -> tuple[Callable[..., TransformBinder], tuple[object, ...]]:
+        return TransformBinder, (self.rules, self.functions, self.zone, self.decimals, self.trim_keys)
+
+    def bind(self, table: str, schema: TableSchema) -> TableTransform:
+        """What the first rule that matches ``table``, a dotted id, does with a table of this ``schema``; without one,
+        nothing.
+
+        Raises PipelineError with every problem of the rule, or UnsupportedError if all of them are features that
+        penstock lacks.
+        """
+        rule = choose_rule(self.rules, table)
+        key = rule, schema, tuple(each.comment for each in schema.row.fields)
+        found = self._bound.get(key)
+        if found is None:
+            found = self._bound[key] = self._bind_rule(rule, schema)
+        return TableTransform(table, found)
+
+    def _bind_rule(self, rule: TransformDef | None, schema: TableSchema) -> BoundRule:
+        session = Session(self.zone)
+        if rule is None:
+            return BoundRule(schema, schema, fields_of(schema.row), session)
+        dialect = Dialect(transforms=True, decimal_digits=self.decimals.value)
+        return _Binding(rule, schema, self.functions, dialect, session, self.trim_keys).bind()
 
 
 @dataclass
@@ -64,7 +93,6 @@ class _Binding:
     """Binds a rule to a table, and collects problems."""
 
     rule: TransformDef
-    table: str
     given: TableSchema
     functions: UserFunctions
     dialect: Dialect
@@ -72,8 +100,8 @@ class _Binding:
     trim_keys: bool
     errors: list[DefinitionError] = field(default_factory=list)
 
-    def bind(self) -> TableTransform:
-        """The transform. Raises PipelineError or UnsupportedError."""
+    def bind(self) -> BoundRule:
+        """The rule. Raises PipelineError or UnsupportedError."""
         rule = self.rule
         items = self._attempt(self._bind_projection) if rule.projection.strip() else self._list_columns()
         values = [substitute(each.expression, self._metadata) for each in items or ()]
@@ -87,7 +115,7 @@ class _Binding:
         self._check()
         assert items is not None  # noqa: S101 - or there is a problem
         soft = rule.converter_after_transform == _SOFT_DELETE
-        made = TableTransform(self.given, schema, tuple(values), self.session, condition, soft)
+        made = BoundRule(self.given, schema, tuple(values), self.session, condition, soft)
         self._attempt(made.compile)
         self._check()
         return made
@@ -120,7 +148,7 @@ class _Binding:
 
     def _bind_projection(self) -> tuple[Item, ...]:
         items = parse_projection(
-            self.rule.projection.replace("\\*", " *"),
+            _ESCAPED_STAR.sub(r"\1\2 *", self.rule.projection),
             self.given.row,
             origin=self._find_place("projection"),
             user_functions=self.functions,
@@ -153,11 +181,8 @@ class _Binding:
     @cached_property
     def _metadata(self) -> dict[str, Expression]:
         """The metadata columns that no column hides."""
-        parts = ["", "", *self.table.split(".")][-3:]
-        names = dict(zip((_NAMESPACE, _SCHEMA, _TABLE), parts, strict=True))
-        found: dict[str, Expression] = {name: Literal(value, type=_TEXT) for name, value in names.items()}
-        found[_EVENT] = ColumnRef(EVENT_TYPE, type=_TEXT)
-        return {name: value for name, value in found.items() if self.given.row.field(name) is None}
+        names = zip(_METADATA.names, (NAMESPACE, SCHEMA, TABLE, EVENT_TYPE), strict=True)
+        return {name: ColumnRef(own, type=_TEXT) for name, own in names if self.given.row.field(name) is None}
 
     # --- the table -------------------------------------------------------------------------------------------
 

@@ -20,7 +20,8 @@ from penstock.schemas import TableSchema
 from penstock.spi import KIND, locate_error, own_name
 from penstock.types import RowKind, arrow_schema
 
-#: The column with the short name of each row's kind.
+#: The columns that expressions read for metadata: the parts of the table's id, and the short name of each row's kind.
+NAMESPACE, SCHEMA, TABLE = (own_name(f"{part} name") for part in ("namespace", "schema", "table"))
 EVENT_TYPE = own_name("event type")
 _EVENT_TYPES = pa.array([each.short for each in RowKind])
 _INSERT, _BEFORE, _AFTER, _DELETE = RowKind
@@ -30,7 +31,32 @@ _Kinds: TypeAlias = NDArray[np.int8]
 
 @dataclass(frozen=True, eq=False)
 class TableTransform:
-    """Computes ``columns`` of the rows of a table that has the schema ``given``, as a table of ``schema``, for those
+    """What the rules of a pipeline do with the rows of one ``table``, a dotted id. Picklable; tables of one schema
+    share what is computed."""
+
+    table: str
+    rule: BoundRule
+
+    @property
+    def schema(self) -> TableSchema:
+        """The table after the transform."""
+        return self.rule.schema
+
+    def apply(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows after the transform. ``rows`` have the columns of the table before it, and perhaps others, such as
+        :data:`penstock.spi.HIDDEN`, which follow the computed ones in the result. :data:`penstock.spi.KIND` is the kind
+        of a row; the two rows of an update are adjacent. An update of which only one row meets the filter becomes a
+        deletion or an insertion.
+
+        Raises RecordError for a row that cannot be computed, with the number of its partition and its offset if the
+        batch has them, and without a topic.
+        """
+        return self.rule.apply(rows, self.table)
+
+
+@dataclass(frozen=True, eq=False)
+class BoundRule:
+    """Computes ``columns`` of the rows of tables that have the schema ``given``, as tables of ``schema``, for those
     that meet ``condition``. With ``soft_delete``, a deletion becomes an insertion. Picklable."""
 
     given: TableSchema
@@ -51,25 +77,14 @@ class TableTransform:
         """Raises UnsupportedError for an expression that cannot be computed."""
         _ = self._selection, self._items
 
-    def apply(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows after the transform. ``rows`` have the columns of ``given``, and perhaps others, such as
-        :data:`penstock.spi.HIDDEN`, which follow the computed ones in the result. :data:`penstock.spi.KIND` is the kind
-        of a row; the two rows of an update are adjacent. An update of which only one row meets the condition becomes a
-        deletion or an insertion.
-
-        Raises RecordError for a row that cannot be computed, with the number of its partition and its offset if the
-        batch has them, and without a topic.
-        """
+    def apply(self, rows: pa.RecordBatch, table: str) -> pa.RecordBatch:
+        """As :meth:`TableTransform.apply`."""
         if self.identical:
             return rows
         carried = [name for name in rows.schema.names if name not in self.given.row.names]
         kinds = self._list_kinds(rows)
-        known = rows
-        if self._reads_event_type:
-            types = _EVENT_TYPES.take(pa.array(kinds))
-            known = rows.append_column(pa.field(EVENT_TYPE, pa.string()), types)
         try:
-            chosen, kinds = self._select(known, kinds)
+            chosen, kinds = self._select(self._add_metadata(rows, kinds, table), kinds)
             made = self._items.columns(chosen)
         except RecordError as error:
             raise locate_error(error, rows, error.offset) from None
@@ -78,6 +93,18 @@ class TableTransform:
         others = [pa.array(kinds) if name == KIND else chosen.column(name) for name in carried]
         fields = [*arrow_schema(self.schema.row), *(rows.schema.field(name) for name in carried)]
         return pa.RecordBatch.from_arrays([*made, *others], schema=pa.schema(fields))
+
+    def _add_metadata(self, rows: pa.RecordBatch, kinds: _Kinds, table: str) -> pa.RecordBatch:
+        """The rows with the columns of metadata that are read."""
+        parts = ["", "", *table.split(".")][-3:]
+        for name in self._metadata:
+            if name == EVENT_TYPE:
+                column = _EVENT_TYPES.take(pa.array(kinds))
+            else:
+                text = parts[(NAMESPACE, SCHEMA, TABLE).index(name)]
+                column = pa.repeat(pa.scalar(text), rows.num_rows)
+            rows = rows.append_column(pa.field(name, pa.string()), column)
+        return rows
 
     def _list_kinds(self, rows: pa.RecordBatch) -> _Kinds:
         if KIND not in rows.schema.names:
@@ -134,13 +161,14 @@ class TableTransform:
 
     @property
     def _batches(self) -> pa.Schema:
-        schema = arrow_schema(self.given.row)
-        return schema.append(pa.field(EVENT_TYPE, pa.string())) if self._reads_event_type else schema
+        fields = [pa.field(name, pa.string()) for name in self._metadata]
+        return pa.schema([*arrow_schema(self.given.row), *fields])
 
     @cached_property
-    def _reads_event_type(self) -> bool:
+    def _metadata(self) -> tuple[str, ...]:
         every = (*self.columns, *([self.condition] if self.condition is not None else []))
-        return any(EVENT_TYPE in columns_of(each) for each in every)
+        read = frozenset[str]().union(*map(columns_of, every))
+        return tuple(name for name in (NAMESPACE, SCHEMA, TABLE, EVENT_TYPE) if name in read)
 
     def _make_evaluator(self, expressions: Sequence[Expression], schema: pa.Schema) -> Evaluator:
         found = compile_expressions(tuple(expressions), schema, self.session)

@@ -25,12 +25,13 @@ from penstock.types.logical import root
 #: Timestamps that transforms compute are of milliseconds, at most. Their values keep all digits that they are given.
 _MOST_PRECISION = 3
 _FULL = TimestampType(6)
+_WHOLE = Literal(r"^\s*[+-]?\d+\s*$", type=STRING.with_nullability(False))
 
 
 def bind_cast(scope: ExpressionBinder, given: UnboundCast, operand: Expression) -> Expression:
     """``CAST`` and ``TRY_CAST``. Raises SqlError for types that have no cast."""
     target = given.target
-    if isinstance(target, TimestampType):
+    if isinstance(target, TimestampType) and not target.local_zone:
         target = limit_type(scope, target)
     if isinstance(target, StringType) and not target.fixed and target.length == 1:
         target = STRING  # VARCHAR without a length
@@ -40,7 +41,7 @@ def bind_cast(scope: ExpressionBinder, given: UnboundCast, operand: Expression) 
     if isinstance(operand, Literal) and operand.value is None:
         return Literal(None, type=target.with_nullability(True), place=operand.place)
     if is_integer(target):
-        return _to_integer(operand, target)
+        return _to_integer(operand, target, given.safe)
     if target == STRING:
         return to_text(operand)
     read = _READERS.get((root(operand.type), root(target)))
@@ -83,16 +84,19 @@ def in_utc(operand: Expression) -> Expression:
     return call("IN UTC", operand, type=TimestampType(operand.type.precision), place=operand.place)
 
 
-def _to_integer(operand: Expression, target: DataType) -> Expression:
+def _to_integer(operand: Expression, target: DataType, safe: bool) -> Expression:
     """As Java's ``Double.valueOf(text).byteValue()`` and the like: text may have a fraction, and a number that is too
-    large keeps its lowest bits."""
+    large keeps its lowest bits. TRY_CAST takes the text of a whole number that fits, and no other."""
+    if root(operand.type) == "STRING" and safe:
+        whole = call("REGEXP", operand, _WHOLE, type=BOOLEAN, place=operand.place)
+        read = cast(operand, target, safe=True)
+        return Call("CASE", (whole, read), type=read.type, place=operand.place)
     if root(operand.type) == "STRING":
-        number = cast(operand, DOUBLE, safe=True)
-        found = cast(number, target)
+        found = cast(cast(operand, DOUBLE, safe=True), target)
         if target.with_nullability(True) != BIGINT:
             return found
-        whole = cast(operand, target, safe=True)  # a DOUBLE has not all of its digits
-        return Call("COALESCE", (whole, found), type=target.with_nullability(True), place=operand.place)
+        exact = cast(operand, target, safe=True)  # a DOUBLE has not all digits of a BIGINT
+        return Call("COALESCE", (exact, found), type=target.with_nullability(True), place=operand.place)
     if is_integer(operand.type) and operand.type.with_nullability(True) == BIGINT != target.with_nullability(True):
         operand = cast(operand, DOUBLE)
     return cast(operand, target)

@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from penstock.flow.kernels.moments.local import is_known_zone
+from penstock.flow.kernels.rowwise import ValueFailure
+from penstock.flow.kernels.texts.java_regex import compile_pattern
 from penstock.plan.expressions import Call, ColumnRef, Expression, FieldAccess, Literal, call, cast, coerce
 from penstock.sql.bind.expressions.binding import ExpressionBinder
 from penstock.sql.bind.expressions.transform_casts import in_utc, limit_type, require, to_text, with_type
@@ -69,10 +72,6 @@ def _text(value: str) -> Literal:
     return Literal(value, type=STRING.with_nullability(False))
 
 
-def _whole(value: int) -> Literal:
-    return Literal(value, type=INT.with_nullability(False))
-
-
 def _check_count(scope: ExpressionBinder, given: UnboundCall, least: int, most: int) -> None:
     if not least <= len(given.args) <= most:
         expected = str(least) if least == most else f"{least} to {most}"
@@ -103,9 +102,21 @@ def _decide(condition: Expression) -> Expression:
 
 
 def _like(scope: ExpressionBinder, given: UnboundCall) -> Expression:
+    """``LIKE`` looks for a regular expression of Java anywhere in the text; with ESCAPE it is that of SQL."""
     if len(given.args) == 3:
         return scope.bind_flink_call(given)
+    pattern = scope.bind(given.args[1])
+    if isinstance(pattern, Literal) and isinstance(pattern.value, str) and not _is_regex(pattern.value):
+        reason = f"LIKE without ESCAPE takes a regular expression of Java, and '{pattern.value}' is not one"
+        raise scope.source.error(given.args[1].at, reason, "for a pattern of SQL, write ESCAPE '!' behind it")
     return scope.bind_flink_call(UnboundCall(given.at, "REGEXP", given.args))
+
+
+def _is_regex(pattern: str) -> bool:
+    try:
+        return compile_pattern(pattern) is not None
+    except ValueFailure:  # one that only Java computes, which is refused later
+        return True
 
 
 # --- values ----------------------------------------------------------------------------------------------------
@@ -255,6 +266,9 @@ def _format_in_zone(scope: ExpressionBinder, given: UnboundCall) -> Expression:
     if not isinstance(moment.type, TimestampType):
         raise _refuse_type(scope, given.args[0], given.name, "a TIMESTAMP", moment.type)
     *patterns, zone = (scope.string(each, given.name) for each in given.args[1:])
+    if isinstance(zone, Literal) and isinstance(zone.value, str) and not is_known_zone(zone.value):
+        reason = f"'{zone.value}' is not a time zone that is known here"
+        raise scope.source.error(given.args[-1].at, reason, "write a name such as 'Asia/Shanghai', or 'UTC'")
     pattern = patterns[0] if patterns else _text(_SECOND)
     place = scope.source.at(given.at)
     if not moment.type.local_zone:  # a local time is the same in each zone
@@ -323,9 +337,9 @@ def _add_days(scope: ExpressionBinder, given: UnboundCall) -> Expression:
             day = value
         case "STRING" | "NULL":
             text = coerce(value, STRING)
-            start = call("SUBSTRING", text, _whole(1), _whole(len(_DAY)), type=STRING, place=value.place)
-            read = Call("TO_DATE", (start, _text(_DAY)), type=DATE, place=value.place)
-            day = require(read, text)
+            dated = Call("TO_DATE", (text, _text(_DAY)), type=DATE, place=value.place)
+            timed = Call("TO_TIMESTAMP", (text, _text(_SECOND)), type=TimestampType(3), place=value.place)
+            day = require(Call("COALESCE", (dated, cast(timed, DATE)), type=DATE, place=value.place), text)
         case _:
             raise _refuse_type(scope, given.args[0], given.name, "a DATE, a TIMESTAMP or text", value.type)
     moved = call("TIMESTAMPADD", _text("DAY"), days, day, type=DATE, place=scope.source.at(given.at))
