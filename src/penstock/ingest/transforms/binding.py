@@ -205,7 +205,7 @@ class _Binding:
             for each in self._list_fields(items)
         )
         return TableSchema(
-            RowType(fields),
+            replace(given.row, fields=fields),
             key,
             rule.partition_keys or tuple(name for name in given.partition_keys if name in names),
             rule.table_options or given.options,

@@ -8,6 +8,7 @@ only transforms have are here too.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from penstock.flow.kernels.moments.local import is_known_zone
 from penstock.flow.kernels.rowwise import ValueFailure
@@ -33,7 +34,7 @@ from penstock.types import (
     TimeType,
 )
 from penstock.types.casts import as_decimal, is_integer
-from penstock.types.logical import root
+from penstock.types.logical import MAX_PRECISION, root
 
 _Bind = Callable[[ExpressionBinder, UnboundCall], Expression]
 _FULL = TimestampType(6)
@@ -191,6 +192,16 @@ def _has_no_variant(scope: ExpressionBinder, given: UnboundCall) -> Expression:
 
 
 # --- numbers ---------------------------------------------------------------------------------------------------
+
+
+def _calculate(scope: ExpressionBinder, given: UnboundCall) -> Expression:
+    """``+ - * /``: of decimals with all digits after the point, where Flink SQL cuts some off to have more before."""
+    found = scope.bind_flink_call(given)
+    if not isinstance(found, Call) or not isinstance(found.type, DecimalType):
+        return found
+    left, right = (as_decimal(each.type) for each in found.args)
+    exact = _derive_digits(given.name, left, right, MAX_PRECISION)
+    return replace(found, type=exact.with_nullability(found.type.nullable))
 
 
 def _derive_digits(sign: str, left: DecimalType, right: DecimalType, most: int) -> DecimalType:
@@ -355,6 +366,7 @@ _FORMS: Mapping[str, _Bind] = {
     "ROW": _row,
     **dict.fromkeys(("ARRAY[]", "MAP[]"), _collect),
     "[]": _element,
+    **dict.fromkeys(("+", "-", "*", "/"), _calculate),
     **dict.fromkeys(("PARSE_JSON", "TRY_PARSE_JSON"), _has_no_variant),
     **dict.fromkeys(("LOCATE", "POSITION FROM"), _position),
     "OVERLAY": _overlay,
