@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from zoneinfo import ZoneInfo
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -18,12 +19,18 @@ from penstock.flow.kernels.moments import patterns
 from penstock.flow.kernels.moments.datetimes import micros_of
 from penstock.flow.kernels.rowwise import ValueFailure, compute_each, row_by_row
 from penstock.flow.kernels.session import Session
-from penstock.flow.kernels.vectors import Failure, Kernel, Strict, Vector, failed_rows
+from penstock.flow.kernels.vectors import Failure, Kernel, Strict, Vector, column, failed_rows, valid_rows
 from penstock.plan.expressions import Call, Literal
 from penstock.types import arrow_type
 
-#: How a timestamp is written before its end is cut off.
-_WHOLE = patterns.Pattern(("yyyy", b"-", "MM", b"-", "dd", b"T", "HH", b":", "mm", b":", "ss", b".", "SSSSSS"))
+_LOCAL = pa.timestamp("us")
+_SECONDS = ("yyyy", b"-", "MM", b"-", "dd", b"T", "HH", b":", "mm", b":", "ss")
+#: The forms that are read by columns, and their lengths.
+_USUAL = (
+    (patterns.Pattern(_SECONDS), 19),
+    (patterns.Pattern((*_SECONDS, b".", "SSS")), 23),
+    (patterns.Pattern((*_SECONDS, b".", "SSSSSS")), 26),
+)
 #: What Java's LocalDate, LocalDateTime, Instant and ZonedDateTime read, except the name of a zone.
 _ISO = re.compile(
     r"(?P<day>\d{4}-\d\d-\d\d)(T(?P<minute>\d\d:\d\d)(:(?P<second>\d\d)(\.(?P<fraction>\d{1,9}))?)?"
@@ -73,7 +80,7 @@ def iso_text(call: Call, session: Session) -> Kernel:
 
 def _write_iso(values: pa.Array) -> pa.Array:
     micros = micros_of(values)
-    texts = _WHOLE.write(micros, values)
+    texts = _USUAL[-1][0].write(micros, values)
     ends = ((micros % 1_000 == 0, -3), (micros % 1_000_000 == 0, -7), (micros % 60_000_000 == 0, -10))
     found = texts
     for cut, stop in ends:
@@ -84,8 +91,24 @@ def _write_iso(values: pa.Array) -> pa.Array:
 
 def iso_timestamp(call: Call, session: Session) -> Kernel:
     """The local time that a text in ISO 8601's form means in the session; null for other text."""
-    read, arrow = partial(_read_iso, session.zone), pa.timestamp("us")
-    return Strict(arrow, lambda texts: compute_each(read, arrow, (texts,)))
+    return Strict(pa.timestamp("us"), partial(_read_texts, session.zone))
+
+
+def _read_texts(zone: str, texts: pa.Array) -> pa.Array:
+    lengths = pc.utf8_length(texts).fill_null(0).to_numpy(zero_copy_only=False)
+    micros, accepted = np.zeros(len(texts), np.int64), np.zeros(len(texts), np.bool_)
+    for pattern, length in _USUAL:
+        chosen = lengths == length
+        if chosen.any():
+            found, good = pattern.read(pc.if_else(pa.array(chosen), texts, None), lambda _: None)
+            micros[good] = found[good]
+            accepted |= good
+    left = valid_rows(texts) & ~accepted
+    if left.any():
+        others = compute_each(partial(_read_iso, zone), _LOCAL, (texts.filter(pa.array(left)),)).spread(0)
+        micros[left] = others.view(pa.int64()).fill_null(0).to_numpy()
+        accepted[left] = valid_rows(others)
+    return column(micros, accepted, _LOCAL)
 
 
 def _read_iso(zone: str, text: str) -> datetime | None:

@@ -45,8 +45,8 @@ class TableTransform:
     def apply(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """The rows after the transform. ``rows`` have the columns of the table before it, and perhaps others, such as
         :data:`penstock.spi.HIDDEN`, which follow the computed ones in the result. :data:`penstock.spi.KIND` is the kind
-        of a row; the two rows of an update are adjacent. An update of which only one row meets the filter becomes a
-        deletion or an insertion.
+        of a row; the two rows of an update are adjacent, in one batch. An update of which only one row meets the filter
+        becomes a deletion or an insertion. None of the rows is a dead letter.
 
         Raises RecordError for a row that cannot be computed, with the number of its partition and its offset if the
         batch has them, and without a topic.

@@ -191,12 +191,20 @@ def _has_no_variant(scope: ExpressionBinder, given: UnboundCall) -> Expression:
     raise scope.source.unsupported_feature(given.at, f"{given.name} is not supported: no column is a VARIANT", hint)
 
 
+def _has_no_model(scope: ExpressionBinder, given: UnboundCall) -> Expression:
+    hint = "call the model in a Python function, which 'user-defined-function' defines"
+    raise scope.source.unsupported_feature(given.at, f"{given.name} is not supported: there are no models here", hint)
+
+
 # --- numbers ---------------------------------------------------------------------------------------------------
 
 
 def _calculate(scope: ExpressionBinder, given: UnboundCall) -> Expression:
-    """``+ - * /``: of decimals with all digits after the point, where Flink SQL cuts some off to have more before."""
+    """``+ - * /``: of decimals with all digits after the point, where Flink SQL cuts some off to have more before; of a
+    point in time and an interval in UTC."""
     found = scope.bind_flink_call(given)
+    if isinstance(found, Call) and isinstance(found.type, TimestampType):
+        return _from_utc(replace(found, args=tuple(map(in_utc, found.args))), found.type)
     if not isinstance(found, Call) or not isinstance(found.type, DecimalType):
         return found
     left, right = (as_decimal(each.type) for each in found.args)
@@ -298,6 +306,13 @@ def _to_date(scope: ExpressionBinder, given: UnboundCall) -> Expression:
     return scope.bind_flink_call(UnboundCall(given.at, given.name, (*given.args, pattern)))
 
 
+def _to_instant(scope: ExpressionBinder, given: UnboundCall) -> Expression:
+    """``TO_TIMESTAMP_LTZ``: of text, the row fails where Flink SQL has NULL."""
+    found = scope.bind_flink_call(given)
+    text = scope.bind(given.args[0])
+    return require(found, text) if root(text.type) == "STRING" else found
+
+
 def _to_timestamp(scope: ExpressionBinder, given: UnboundCall) -> Expression:
     """The row fails where Flink SQL has NULL."""
     pattern = (UnboundLiteral(given.at, "STRING", _SECOND),) if len(given.args) == 1 else ()
@@ -315,9 +330,15 @@ def _add_time(scope: ExpressionBinder, given: UnboundCall) -> Expression:
     whole = TimestampType(3)
     local = cast(with_type(in_utc(moment), _FULL), whole)
     made = call("TIMESTAMPADD", unit, count, local, type=whole, place=found.place)
-    if found.type.local_zone:
-        made = call("FROM UTC", made, type=TimestampType(3, local_zone=True), place=found.place)
-    return with_type(made, target)
+    return with_type(_from_utc(made, replace(found.type, precision=3)), target)
+
+
+def _from_utc(local: Call, target: TimestampType) -> Expression:
+    """What was computed in UTC, as a point in time if that is its type."""
+    if not target.local_zone:
+        return local
+    local = replace(local, type=TimestampType(target.precision, nullable=target.nullable))
+    return Call("FROM UTC", (local,), type=target, place=local.place)
 
 
 def _subtract_times(scope: ExpressionBinder, given: UnboundCall) -> Expression:
@@ -366,6 +387,7 @@ _FORMS: Mapping[str, _Bind] = {
     "ROW": _row,
     **dict.fromkeys(("ARRAY[]", "MAP[]"), _collect),
     "[]": _element,
+    **dict.fromkeys(("AI_CHAT_PREDICT", "AI_LANGCHAIN_PREDICT", "GET_EMBEDDING"), _has_no_model),
     **dict.fromkeys(("+", "-", "*", "/"), _calculate),
     **dict.fromkeys(("PARSE_JSON", "TRY_PARSE_JSON"), _has_no_variant),
     **dict.fromkeys(("LOCATE", "POSITION FROM"), _position),
@@ -376,6 +398,7 @@ _FORMS: Mapping[str, _Bind] = {
     "DATE_FORMAT_TZ": _format_in_zone,
     "TO_DATE": _to_date,
     "TO_TIMESTAMP": _to_timestamp,
+    "TO_TIMESTAMP_LTZ": _to_instant,
     "TIMESTAMPADD": _add_time,
     **dict.fromkeys(("TIMESTAMPDIFF", "TIMESTAMP_DIFF"), _subtract_times),
     "DATE_ADD": _add_days,
