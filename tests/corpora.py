@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from penstock.spi import Guarantee, ScanCapabilities, SinkCapabilities, TableDefinition
 from penstock.sql import Script, parse_script
@@ -28,6 +29,14 @@ def flink_programs() -> list[dict[str, Any]]:
 def flink_errors() -> list[dict[str, Any]]:
     """The SQL programs of Flink's own tests that must fail; none where the corpora are not present."""
     return _read("flink-sql/flink-errors.json")
+
+
+def cdc_specs() -> list[dict[str, Any]]:
+    """The cases of Flink CDC's tests of transforms; none where the corpora are not present."""
+    if not _folder():
+        return []
+    files = sorted((Path(_folder()) / "data" / "cdc-specs").glob("*.yaml"))
+    return [case for each in files for case in yaml.safe_load(each.read_text("utf-8"))]
 
 
 def nexmark() -> dict[str, Any]:

@@ -97,6 +97,9 @@ class TransformDef:
     filter: str = ""
     primary_keys: tuple[str, ...] = ()
     description: str = ""
+    partition_keys: tuple[str, ...] = ()
+    table_options: tuple[tuple[str, str], ...] = field(default=(), repr=False)  # may hold passwords
+    converter_after_transform: str = ""
     origin: Origin = field(default_factory=Origin, compare=False, repr=False)
 
 

@@ -104,6 +104,16 @@ def functions() -> Mapping[str, Function]:
     return found
 
 
+#: The module with the ``FUNCTIONS`` that only transforms of pipelines have.
+_OF_TRANSFORMS = "penstock.flow.transform_functions"
+
+
+@cache
+def transform_functions() -> Mapping[str, Function]:
+    """The functions that only transforms of pipelines have, by their names in plans."""
+    return {each.name: each for each in importlib.import_module(_OF_TRANSFORMS).FUNCTIONS}
+
+
 @cache
 def aliases() -> Mapping[str, str]:
     """The names of functions by their other names."""
@@ -121,7 +131,7 @@ def function_of(call: Call) -> Function | None:
     """The function that is called, None if there is none of that name."""
     if isinstance(call, UserCall):
         return call.definition
-    return functions().get(call.function)
+    return functions().get(call.function) or transform_functions().get(call.function)
 
 
 def varies_by_row(call: Call) -> bool:

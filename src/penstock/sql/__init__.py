@@ -4,7 +4,8 @@
 statements into jobs. ``fragments`` binds pieces of SQL in YAML and Python.
 """
 
-from penstock.sql.bind.expressions.visible_functions import NamedFunctions
+from penstock.sql.bind.expressions.dialect import FLINK_SQL, Dialect
+from penstock.sql.bind.expressions.visible_functions import NO_FUNCTIONS, NamedFunctions, UserFunctions
 from penstock.sql.bind.tables.definitions import ComputedColumn, locate_problem, read_table
 from penstock.sql.fragments import (
     TableSchema,
@@ -18,10 +19,14 @@ from penstock.sql.function_catalog import function_of_code
 from penstock.sql.script import Script, parse_script
 
 __all__ = [
+    "FLINK_SQL",
+    "NO_FUNCTIONS",
     "ComputedColumn",
+    "Dialect",
     "NamedFunctions",
     "Script",
     "TableSchema",
+    "UserFunctions",
     "function_of_code",
     "locate_problem",
     "parse_condition",

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import TypeVar
 
 from penstock.plan.expressions import Expression
 from penstock.plan.nodes import Item
 from penstock.spi import Column
+from penstock.sql.bind.expressions.dialect import FLINK_SQL, Dialect
+from penstock.sql.bind.expressions.resolution import make_named_table
 from penstock.sql.bind.expressions.scope import Scope
-from penstock.sql.bind.expressions.selection import number_names, select
+from penstock.sql.bind.expressions.selection import number_names, override_names, select
 from penstock.sql.bind.expressions.visible_functions import NO_FUNCTIONS, UserFunctions
 from penstock.sql.bind.tables.definitions import Declaration, bind_columns, check_storable, check_typed, make_not_null
 from penstock.sql.parse.commands import split_statements
 from penstock.sql.parse.definitions import column_declaration, parse_schema
 from penstock.sql.parse.queries import QueryGrammar
 from penstock.sql.parse.source import Errors, SourceText
+from penstock.sql.parse.syntax import SelectItem, Unbound
 from penstock.sql.parse.tokens import scan
 from penstock.types import RowType
 
@@ -45,29 +48,52 @@ def parse_expression(text: str, schema: RowType, *, origin: str = "") -> Express
 
 
 def parse_condition(
-    text: str, schema: RowType, *, origin: str = "", user_functions: UserFunctions = NO_FUNCTIONS
+    text: str,
+    schema: RowType,
+    *,
+    origin: str = "",
+    user_functions: UserFunctions = NO_FUNCTIONS,
+    dialect: Dialect = FLINK_SQL,
+    metadata: RowType | None = None,
 ) -> Expression:
-    """A condition over the columns of ``schema``. Raises as :func:`parse_expression` does."""
-    scope = Scope(schema, SourceText(text, origin), user_functions=user_functions)
-    given = _parse_whole(scope.source, QueryGrammar.expression)
+    """A condition over the columns of ``schema``, and of ``metadata`` beside them. Raises as :func:`parse_expression`
+    does."""
+    scope = _make_scope(SourceText(text, origin), schema, metadata, user_functions, dialect)
+    given = _parse_condition(scope.source)
     with scope.source.limit_nesting(0):
         return scope.condition(given, "a condition")
 
 
 def parse_projection(
-    text: str, schema: RowType, *, origin: str = "", user_functions: UserFunctions = NO_FUNCTIONS
+    text: str,
+    schema: RowType,
+    *,
+    origin: str = "",
+    user_functions: UserFunctions = NO_FUNCTIONS,
+    dialect: Dialect = FLINK_SQL,
+    metadata: RowType | None = None,
 ) -> tuple[Item, ...]:
-    """A select list such as ``a, b AS c, *``: the columns of a projection.
+    """A select list such as ``a, b AS c, *``: the columns of a projection. A star leaves out the columns of
+    ``metadata``.
 
     Raises as :func:`parse_expression` does, with every problem of the list.
     """
-    scope, errors = Scope(schema, SourceText(text, origin), user_functions=user_functions), Errors()
-    items = _parse_whole(scope.source, QueryGrammar.items)
+    scope = _make_scope(SourceText(text, origin), schema, metadata, user_functions, dialect)
+    errors = Errors()
+    items = _parse_items(scope.source)
     found = [each for each in select(items, scope, errors) if each is not None]
     for each in found:
         errors.attempt(partial(check_storable, each.value, scope, each.at))
     errors.check()
-    return number_names(found)
+    return override_names(found) if dialect.transforms else number_names(found)
+
+
+def _make_scope(
+    source: SourceText, schema: RowType, metadata: RowType | None, user_functions: UserFunctions, dialect: Dialect
+) -> Scope:
+    tables = (make_named_table("", schema),)
+    hidden = ((make_named_table("", metadata),),) if metadata is not None else ()
+    return Scope(schema, source, tables=tables, outer=hidden, user_functions=user_functions, dialect=dialect)
 
 
 def parse_table_columns(text: str, *, origin: str = "") -> tuple[Column, ...]:
@@ -113,6 +139,16 @@ def _schema(grammar: QueryGrammar, errors: Errors) -> TableSchema:
                 errors.append(source.unsupported_feature(names[0].at, reason, "leave it out"))
         found, key = Declaration(statement, source, errors).bind_columns_and_key()
     return TableSchema(tuple(part.text for part in parts), found, key)
+
+
+@lru_cache(maxsize=256)  # a rule of a pipeline is bound to each of its tables
+def _parse_items(source: SourceText) -> tuple[SelectItem, ...]:
+    return _parse_whole(source, QueryGrammar.items)
+
+
+@lru_cache(maxsize=256)
+def _parse_condition(source: SourceText) -> Unbound:
+    return _parse_whole(source, QueryGrammar.expression)
 
 
 def _parse_whole(source: SourceText, parse: Callable[[QueryGrammar], _T]) -> _T:

@@ -84,7 +84,10 @@ def _substring(grammar: FunctionGrammar, at: int, _name: str) -> Unbound:
 def _position(grammar: FunctionGrammar, at: int, _name: str) -> Unbound:
     wanted = grammar.operand()
     grammar.expect("IN")
-    return UnboundCall(at, "LOCATE", (wanted, grammar.operand()))
+    args = wanted, grammar.operand()
+    if grammar.take("FROM"):  # which only transforms of pipelines have
+        return UnboundCall(at, "POSITION FROM", (*args, grammar.operand()))
+    return UnboundCall(at, "LOCATE", args)
 
 
 def _overlay(grammar: FunctionGrammar, at: int, name: str) -> Unbound:

@@ -47,6 +47,11 @@ def from_local(session: Session, *, last: bool = False) -> Convert | None:
     return None if zone is None else lambda values: _find_moments(zone, values, "latest" if last else "earliest")
 
 
+def is_known_zone(zone: str) -> bool:
+    """Whether there are local times of a zone."""
+    return to_local(Session(zone)) is not None
+
+
 def _find_known_zone(session: Session) -> str | None:
     """The zone, if Arrow has it."""
     try:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from penstock.plan.expressions import Expression
+from penstock.sql.bind.expressions.dialect import Dialect
 from penstock.sql.parse.source import SourceText
 from penstock.sql.parse.syntax import Unbound, UnboundCall
 from penstock.types import DataType
@@ -22,8 +23,15 @@ class ExpressionBinder(Protocol):
     def database(self) -> str | None:
         """The current database of a query."""
 
+    @property
+    def dialect(self) -> Dialect:
+        """What expressions mean."""
+
     def bind(self, given: Unbound) -> Expression:
         """The typed expression."""
+
+    def bind_flink_call(self, call: UnboundCall) -> Expression:
+        """A call by the rules of Flink SQL; without the NOT before its operator."""
 
     def value(self, given: Unbound) -> Expression:
         """An expression whose value a column of a table can hold."""

@@ -9,9 +9,10 @@ from penstock.errors import DefinitionError, nearest
 from penstock.plan.expressions import TRUE, Call, ColumnRef, Expression, Literal, Place, Value, call, cast, coerce
 from penstock.plan.nodes import Ranking
 from penstock.plan.scalar_functions import Function, UserCall, aliases, functions, missing
-from penstock.sql.bind.expressions import special_functions
+from penstock.sql.bind.expressions import special_functions, transform_casts, transform_functions
 from penstock.sql.bind.expressions.aggregates import JSON_AGGREGATES, GroupId, Grouping, GroupingBits, aggregate
 from penstock.sql.bind.expressions.arithmetic import bind_arithmetic, bind_sign
+from penstock.sql.bind.expressions.dialect import FLINK_SQL, Dialect
 from penstock.sql.bind.expressions.group_windows import FUNCTIONS, bind_group_window
 from penstock.sql.bind.expressions.literals import bind_literal
 from penstock.sql.bind.expressions.over_functions import OverBinder
@@ -82,6 +83,7 @@ class Scope(Names):
     database: str | None = None
     #: The functions that the user has defined.
     user_functions: UserFunctions = NO_FUNCTIONS
+    dialect: Dialect = FLINK_SQL
     #: Binds queries that are values, where queries are allowed.
     query: Callable[[UnboundSubquery, Scope], Expression] | None = None
 
@@ -215,6 +217,8 @@ class Scope(Names):
 
     def _cast(self, given: UnboundCast) -> Expression:
         operand = self.bind(given.operand)
+        if self.dialect.transforms:
+            return transform_casts.bind_cast(self, given, operand)
         if not is_castable(operand.type, given.target):
             raise self._error(given, f"{operand.type.text()} cannot be CAST to {given.target.text()}")
         return cast(operand, given.target, safe=given.safe)
@@ -242,6 +246,11 @@ class Scope(Names):
         return common, [coerce(value, common) for value in values]
 
     def _call(self, call: UnboundCall) -> Expression:
+        found = transform_functions.bind_call(self, call) if self.dialect.transforms else self.bind_flink_call(call)
+        return self._negate(found, found.place) if call.negated else found
+
+    def bind_flink_call(self, call: UnboundCall) -> Expression:
+        """A call by the rules of Flink SQL; without the NOT before its operator."""
         if call.spaces:
             function = self.user_functions.find_function((*call.spaces, call.name))
             if function is None:
@@ -251,16 +260,14 @@ class Scope(Names):
         form = FORMS.get(call.name)
         system = self.user_functions.find_system_function(call.name)
         if system is not None:
-            found = self._choose_overload(call, system)
-        elif form is None:
-            found = self._bind_overloads(call)
-        else:
-            least, most, count = form.least, form.most, len(call.args)
-            if not least <= count <= (most or count):
-                expected = str(least) if least == most else f"{least} to {most}" if most else f"at least {least}"
-                raise self._error(call, f"{call.name} takes {expected} argument{'' if most == 1 else 's'}, not {count}")
-            found = form.bind(self, call)
-        return self._negate(found, found.place) if call.negated else found
+            return self._choose_overload(call, system)
+        if form is None:
+            return self._bind_overloads(call)
+        least, most, count = form.least, form.most, len(call.args)
+        if not least <= count <= (most or count):
+            expected = str(least) if least == most else f"{least} to {most}" if most else f"at least {least}"
+            raise self._error(call, f"{call.name} takes {expected} argument{'' if most == 1 else 's'}, not {count}")
+        return form.bind(self, call)
 
     def _bind_overloads(self, call: UnboundCall) -> Expression:
         name = aliases().get(call.name, call.name)
@@ -298,7 +305,8 @@ class Scope(Names):
         elif call.name in RANKINGS:
             reason, hint = f"{call.name} without OVER", f"write {call.name}() OVER (PARTITION BY .. ORDER BY ..)"
         else:
-            known = [*known_functions(), *self.user_functions.names()]
+            own = transform_functions.NAMES if self.dialect.transforms else ()
+            known = [*known_functions(), *own, *self.user_functions.names()]
             hint = nearest(call.name, known) or "define it, or use a built-in one"
             return self._error(call, f"there is no function {call.name}", hint)
         return self.source.unsupported_feature(call.at, f"{reason} is not supported", hint)

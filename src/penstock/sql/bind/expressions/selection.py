@@ -8,6 +8,7 @@ from functools import partial
 from penstock.plan.expressions import Expression
 from penstock.plan.nodes import Item
 from penstock.sql.bind.expressions.scope import Scope
+from penstock.sql.bind.expressions.transform_functions import limit_column
 from penstock.sql.parse.source import Errors
 from penstock.sql.parse.syntax import Name, SelectItem, Star, UnboundField, UnboundName
 from penstock.types import RowType
@@ -41,16 +42,25 @@ def number_names(columns: list[Selected]) -> tuple[Item, ...]:
     return tuple(Item(name, each.value) for name, each in zip(taken, columns, strict=True))
 
 
+def override_names(columns: list[Selected]) -> tuple[Item, ...]:
+    """The columns as items of a projection of a transform. A column takes the place of an earlier one of its name, as
+    in Flink CDC."""
+    return tuple(Item(name, value) for name, value in {each.name: each.value for each in columns}.items())
+
+
 def _bind_item(item: SelectItem, scope: Scope, index: int) -> list[Selected]:
     given = item.expression
     if isinstance(given, Star):
         return [Selected(name, value, given.at) for name, value in _expand_star(given, scope)]
     with scope.source.limit_nesting(given.at):
         value = scope.bind(given)
+        value = limit_column(scope, value) if scope.dialect.transforms else value
     match item.alias, given:
         case None, UnboundName(parts=(*_, last)) | UnboundField(name=last):
             name = last.text
         case None, _:
+            if scope.dialect.transforms:
+                raise scope.source.error(given.at, "a computed column has no name", "write AS and a name behind it")
             name = f"EXPR${index}"
         case alias, _:
             name = alias.text

@@ -1,0 +1,13 @@
+"""The rules of ``transform``, bound to one table, and computed on its rows."""
+
+from penstock.ingest.transforms.binding import DecimalPrecisionMode, TransformBinder
+from penstock.ingest.transforms.rules import choose_rule, split_table_options
+from penstock.ingest.transforms.table_transform import TableTransform
+
+__all__ = [
+    "DecimalPrecisionMode",
+    "TableTransform",
+    "TransformBinder",
+    "choose_rule",
+    "split_table_options",
+]
