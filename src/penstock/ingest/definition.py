@@ -6,7 +6,7 @@ import enum
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from penstock.options import DURATION, TEXT, OptionSet, Origin, choice, one_of, opt
+from penstock.options import BOOLEAN, DURATION, TEXT, OptionSet, Origin, choice, one_of, opt
 from penstock.settings import Settings
 
 
@@ -32,8 +32,24 @@ class PipelineOptions(OptionSet):
         "schema.change.behavior",
         one_of("EXCEPTION", "EVOLVE", "TRY_EVOLVE", "LENIENT", "IGNORE", fold=str.upper),
         default="LENIENT",
-        doc="How changes of a schema are applied. Schemas are static so far, so it has no effect.",
+        doc="What happens to the sink's tables when those of the source change. EVOLVE: they change too, and the job "
+        "ends if the sink cannot; TRY_EVOLVE: it goes on; LENIENT: it goes on, and no column is lost; IGNORE: they stay "
+        "as they are; EXCEPTION: the job ends.",
         example="EVOLVE",
+    )
+    trims_keys: bool = opt(
+        "transform.allow.trimming.pk-columns",
+        BOOLEAN,
+        default=False,
+        doc="Whether a transform may leave out columns of the primary key.",
+        example="true",
+    )
+    decimal_mode: str = opt(
+        "transform.decimal.precision.mode",
+        one_of("UP_TO_19", "UP_TO_38", fold=str.upper),
+        default="UP_TO_19",
+        doc="How many digits a DECIMAL that a transform computes has at most. A value with more becomes NULL.",
+        example="UP_TO_38",
     )
     operator_uid_prefix: str | None = opt(
         "operator.uid.prefix",
@@ -74,7 +90,10 @@ class SourceDef(ConnectorDef):
 
 @dataclass(frozen=True)
 class SinkDef(ConnectorDef):
-    """``sink``."""
+    """``sink``. ``include`` and ``exclude`` are the lists of kinds of schema changes; None where one is not given."""
+
+    include: tuple[str, ...] | None = None
+    exclude: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -113,6 +132,15 @@ class FunctionDef:
 
 
 @dataclass(frozen=True)
+class CollectorDef:
+    """``dirty-data.collector``: what keeps records that are left out. ``options`` are sorted pairs of text."""
+
+    type: str
+    options: tuple[tuple[str, str], ...] = ()
+    origin: Origin = field(default_factory=Origin, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
 class PipelineDef:
     """A whole pipeline. ``warnings`` are about settings without effect, and entries that are read in another place."""
 
@@ -123,3 +151,4 @@ class PipelineDef:
     pipeline: PipelineOptions = PipelineOptions()
     warnings: tuple[str, ...] = field(default=(), compare=False)
     functions: tuple[FunctionDef, ...] = ()
+    collector: CollectorDef | None = None

@@ -8,7 +8,6 @@ from dataclasses import replace
 from penstock.errors import DefinitionError, OptionsError, Problem, SchemaError, UnsupportedError, nearest
 from penstock.ingest.definition import SinkDef, SourceDef
 from penstock.ingest.kafka_options import (
-    InferenceStrategy,
     KafkaIngestSinkOptions,
     KafkaIngestSourceOptions,
     PartitionStrategy,
@@ -27,19 +26,6 @@ DDLS, _PREFETCH = "scan.value.initial-schemas.ddls", "scan.max.pre.fetch.records
 #: Types of metadata in 'metadata.list' that is read as text instead of bytes.
 _TEXTS = {"__raw_key__": STRING, "__raw_value__": STRING}
 
-#: Options that take only their defaults yet: the reason, and what to do.
-_SOURCE_LATER = {
-    **{
-        each.key: ("schemas are not inferred yet", f"declare the columns in '{DDLS}' and leave this out")
-        for each in KafkaIngestSourceOptions.declared_options().values()
-        if ".infer-schema." in each.key or ".mysql.treat-" in each.key
-    },
-    "json.decode.parser-table-id.fields": (
-        "several tables in one topic are not supported yet",
-        "leave it out, and declare the one table",
-    ),
-    "ingestion.error-tolerance.max-count": ("a limit of errors is not supported yet", "leave it out, or write -1"),
-}
 _SINK_LATER = {
     "sink.add-tableId-to-header-enabled": ("headers cannot be added yet", "leave it out"),
     "sink.custom-header": ("headers cannot be added yet", "leave it out"),
@@ -52,7 +38,7 @@ def source_table(source: SourceDef, warn: Callable[[str], None]) -> tuple[TableD
     as written. Raises a DefinitionError with every problem found."""
     given, origin = dict(source.options), source.origin
     options = KafkaIngestSourceOptions.from_text(given, origin)
-    _check_supported(options, given, origin)
+    _check_supported(given, origin)
     schema = _read_schema(options.ddls or "", origin)
     rest = {"connector": "kafka", "value.format": DEFAULT_FORMAT, **_remove_keys(given, KafkaIngestSourceOptions)}
     schema, prefix_options = _prefix_columns(schema, rest, origin)
@@ -66,23 +52,10 @@ def source_table(source: SourceDef, warn: Callable[[str], None]) -> tuple[TableD
     return TableDefinition(name, columns, rest | prefix_options, origin, Surface.YAML, schema.primary_key), declared
 
 
-def _check_supported(options: KafkaIngestSourceOptions, given: Mapping[str, str], origin: Origin) -> None:
-    one_topic = ("several topics are not supported yet", "write one pipeline for each topic, with 'topic'")
-    refused = _find_changed_options(options, _SOURCE_LATER)
-    if options.strategy is not InferenceStrategy.STATIC:
-        key = "schema.inference.strategy"
-        refused[key] = ("changes of a schema are not followed yet", f"write '{key}: static'")
-    if len(LIST.parse(given.get("topic", ""))) > 1:
-        refused["topic"] = one_topic
-    if "topic-pattern" in given:
-        refused["topic-pattern"] = one_topic
+def _check_supported(given: Mapping[str, str], origin: Origin) -> None:
     if "key.format" in given and "key.fields" not in given:
         hint = f"name the key's columns in 'key.fields', and declare them in '{DDLS}'"
-        refused["key.format"] = ("the columns of a key are not inferred yet", hint)
-    if not options.ddls:
-        hint = f"give the schema: '{DDLS}: CREATE TABLE orders (id BIGINT, ...)'"
-        refused[DDLS] = ("schemas are not inferred yet", hint)
-    refuse(refused, origin)
+        refuse({"key.format": ("the columns of a key are not inferred yet", hint)}, origin)
 
 
 def _find_changed_options(options: OptionSet, later: Mapping[str, tuple[str, str]]) -> dict[str, tuple[str, str]]:
@@ -104,10 +77,6 @@ def _read_schema(text: str, origin: Origin) -> TableSchema:
         found = parse_tables(text, origin=place)
     except DefinitionError as error:
         raise type(error)(tuple(replace(each, key=DDLS) for each in error.problems)) from None
-    if len(found) > 1:
-        names = ", ".join(".".join(each.id) for each in found)
-        reason = f"several tables are not supported yet: expected one CREATE TABLE, not {len(found)} ({names})"
-        raise UnsupportedError((Problem(reason, DDLS, place, "write one pipeline for each table"),))
     if not found:
         raise SchemaError((Problem("expected CREATE TABLE", DDLS, place, "declare the columns of the topic"),))
     return found[0]

@@ -10,7 +10,7 @@ from typing import TypeVar, cast
 
 from penstock.errors import DefinitionError, PipelineError, Problem, UnsupportedError, nearest
 from penstock.ingest.definition import ConnectorDef, PipelineDef, RouteDef, RouteMode, TransformDef
-from penstock.ingest.kafka import sink_table, source_table
+from penstock.ingest.kafka import DDLS, sink_table, source_table
 from penstock.ingest.table_ids import match_table_id
 from penstock.ingest.tables import lowering as tables_lowering
 from penstock.ingest.tables.routing import make_target_id
@@ -69,9 +69,9 @@ class _Lowering:
 
     def job(self, default_name: str) -> Job:
         options = self.defn.pipeline
+        self._functions = self._define_functions()
         if self._finds_tables():
             return self._find_tables(default_name)
-        self._functions = self._define_functions()
         stream = self._make_source()
         broken = len(self._functions.functions) < len(self.defn.functions)  # no further problems of their calls
         stream = self._transform(stream) if stream and not broken else stream
@@ -84,15 +84,23 @@ class _Lowering:
         return Job(options.name or default_name, sinks, options.settings)
 
     def _finds_tables(self) -> bool:
-        """Whether the tables of the source, or their columns, are found while the job runs."""
-        source = self.defn.source
-        strategy = dict(source.options).get("schema.inference.strategy", "continuous").strip().lower()
-        return source.type == "kafka" and strategy != "static"
+        """Whether the tables of the source, or their columns, are found while the job runs, or more than one is
+        declared."""
+        options = dict(self.defn.source.options)
+        strategy = options.get("schema.inference.strategy", "continuous").strip().lower()
+        several = "topic-pattern" in options or ";" in options.get("topic", "").strip(" ;")
+        declared = options.get(DDLS, "").upper().count("CREATE TABLE")
+        infers = any(".infer-schema." in key or ".decode.parser-table-id" in key for key in options)
+        limits = self.defn.collector is not None or "ingestion.error-tolerance.max-count" in options
+        finds = strategy != "static" or several or infers or limits or declared != 1
+        return self.defn.source.type == "kafka" and finds
 
     def _find_tables(self, default_name: str) -> Job:
         """The plan of a job that finds its tables."""
         options = self.defn.pipeline
-        sink = self._attempt(self.defn.source, partial(tables_lowering.make_sink, self.defn, self.warn))
+        sink = self._attempt(
+            self.defn.source, partial(tables_lowering.make_sink, self.defn, self._functions, self.warn)
+        )
         self._check_connector(self.defn.sink)
         if self.problems or self.unsupported or sink is None:
             error = PipelineError if self.problems else UnsupportedError

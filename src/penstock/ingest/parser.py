@@ -8,10 +8,11 @@ from dataclasses import fields, replace
 from types import MappingProxyType
 from typing import Any
 
-from yaml.nodes import MappingNode, Node, ScalarNode
+from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
-from penstock.errors import OptionsError, PipelineError, nearest
+from penstock.errors import OptionsError, PipelineError, Problem, nearest
 from penstock.ingest.definition import (
+    CollectorDef,
     FunctionDef,
     PipelineDef,
     PipelineOptions,
@@ -20,21 +21,17 @@ from penstock.ingest.definition import (
     SourceDef,
     TransformDef,
 )
+from penstock.ingest.transforms import split_table_options
 from penstock.ingest.tree import TOP, Entry, Tree
 from penstock.options import Origin
 from penstock.settings.given import KEYS, GivenSettings, is_known
 from penstock.settings.ignored import WITHOUT_EFFECT
 
-#: Keys of Flink CDC that are not supported yet, and what to write instead.
-_TRANSFORM_LATER = dict.fromkeys(
-    ("partition-keys", "table-options", "table-options.delimiter", "converter-after-transform"), "leave it out"
-)
-_PIPELINE_LATER = {
-    "model": "use the built-in functions of SQL, or functions in Python",
-    "dirty-data.collector": (
-        "to keep records that cannot be read, name a topic for them in the source: 'scan.dead-letter.topic'"
-    ),
-}
+#: Keys of Flink CDC that are not supported, and what to write instead.
+_PIPELINE_LATER = {"model": "use the built-in functions of SQL, or functions in Python"}
+#: The key of the text between the options of a table, which is not a field of a rule.
+_DELIMITER = "table-options.delimiter"
+_COLLECTOR = "dirty-data.collector"
 _FUNCTIONS = "user-defined-function"
 #: Keys of functions that are not supported, and what to write instead.
 _FUNCTION_LATER = {
@@ -47,7 +44,6 @@ _SCHEMA_CHANGES = ("include.schema.changes", "exclude.schema.changes")
 _MAPPING = "sink.tableId-to-topic.mapping"
 #: Keys below 'pipeline' that are accepted, and why they have no effect.
 _WITHOUT_EFFECT = {
-    "schema.change.behavior": "schemas are static, so they do not change",
     "operator.uid.prefix": "a job finds its checkpoint by its name",
     "schema-operator.rpc-timeout": "there is no schema operator",
 }
@@ -73,6 +69,7 @@ def parse_pipeline(text: str, *, file: str = "", variables: Mapping[str, str] | 
     tree = Tree(text, file, variables or {})
     top = _read_top(tree)
     source = _read_texts(tree, top["source"].value, "source") if "source" in top else {}
+    lists = _read_lists(tree, top["sink"], _SCHEMA_CHANGES) if "sink" in top else {}
     sink = _read_texts(tree, top["sink"].value, "sink") if "sink" in top else {}
     for key, side in (("source", source), ("sink", sink)):
         if key not in top:
@@ -84,21 +81,24 @@ def parse_pipeline(text: str, *, file: str = "", variables: Mapping[str, str] | 
         sink.setdefault(_MAPPING, source.pop(_MAPPING))
     routes = [RouteDef(**route) for route in _read_items(tree, top, "route", RouteDef, ("source-table", "sink-table"))]
     transforms = [
-        TransformDef(**_make_transform(**transform))
-        for transform in _read_items(tree, top, "transform", TransformDef, ("source-table",), _TRANSFORM_LATER)
+        each
+        for transform in _read_items(tree, top, "transform", TransformDef, ("source-table",), also=(_DELIMITER,))
+        if (each := _make_transform(tree, **transform)) is not None
     ]
     functions = tuple(_read_functions(tree, top["pipeline"])) if "pipeline" in top else ()
+    collector = _read_collector(tree, top["pipeline"]) if "pipeline" in top else None
     options = _read_pipeline(tree, top["pipeline"]) if "pipeline" in top else PipelineOptions()
     if tree.problems:
         raise PipelineError(tuple(tree.problems))
     return PipelineDef(
         SourceDef(*_read_side(tree, source, top["source"])),
-        SinkDef(*_read_side(tree, sink, top["sink"])),
+        SinkDef(*_read_side(tree, sink, top["sink"]), *(lists.get(key) for key in _SCHEMA_CHANGES)),
         tuple(routes),
         tuple(transforms),
         options,
         tuple(tree.warnings),
         functions,
+        collector,
     )
 
 
@@ -130,9 +130,7 @@ def _read_texts(
     that are known ``also``, and for those in ``later``, which has what to write instead."""
     found: _Texts = {}
     for key, entry in tree.entries(node, part).items():
-        if key in _SCHEMA_CHANGES:
-            tree.warn(entry.at, f"'{key}' has no effect: a static schema does not change")
-        elif key in later:
+        if key in later:
             tree.problem(entry.at, "is not supported yet", key, later[key])
         elif known and key not in known and not also(key):
             tree.problem(entry.at, "unknown key", key, _suggest_keys(key, known))
@@ -170,9 +168,11 @@ def _read_items(
     cls: type[RouteDef | TransformDef | FunctionDef],
     required: tuple[str, ...],
     later: Mapping[str, str] = MappingProxyType({}),
+    also: tuple[str, ...] = (),
 ) -> Iterator[dict[str, Any]]:
-    """The fields of ``cls`` for each item of the list ``part``. Adds a problem for an item that lacks a key."""
-    known = tuple(each.name.replace("_", "-") for each in fields(cls) if each.name != "origin")
+    """The fields of ``cls`` for each item of the list ``part``, and the keys that are known ``also``. Adds a problem
+    for an item that lacks a key."""
+    known = (*(each.name.replace("_", "-") for each in fields(cls) if each.name != "origin"), *also)
     for node in tree.items(top[part].value, part) if part in top else ():
         texts = _read_texts(tree, node, part, known, later)
         missing = [key for key in required if key not in texts or not texts[key][0]]
@@ -183,10 +183,61 @@ def _read_items(
             yield {**given, "origin": _make_origin(tree, node, texts)}
 
 
-def _make_transform(*, primary_keys: str = "", projection: str = "", **others: Any) -> dict[str, Any]:
-    """The fields of a TransformDef. A star may be written with a backslash, as in Flink CDC."""
-    keys = tuple(key.strip() for key in primary_keys.split(",") if key.strip())
-    return {**others, "primary_keys": keys, "projection": projection.replace("\\*", "*")}
+def _make_transform(
+    tree: Tree,
+    *,
+    primary_keys: str = "",
+    partition_keys: str = "",
+    table_options: str = "",
+    projection: str = "",
+    origin: Origin,
+    **others: Any,
+) -> TransformDef | None:
+    """A rule; None after a problem. A star may be written with a backslash, as in Flink CDC."""
+    delimiter = others.pop(_DELIMITER.replace("-", "_"), ",")
+    try:
+        options = split_table_options(table_options, delimiter)
+    except ValueError as error:
+        tree.problems.append(Problem(str(error), "table-options", origin.locate("table-options"), "name each option"))
+        return None
+    return TransformDef(
+        **others,
+        primary_keys=_split_names(primary_keys),
+        partition_keys=_split_names(partition_keys),
+        table_options=options,
+        projection=projection.replace("\\*", "*"),
+        origin=origin,
+    )
+
+
+def _split_names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def _read_lists(tree: Tree, top: Entry, keys: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+    """The lists of a part, which are taken out of its other entries. One item may be written without a list."""
+    found: dict[str, tuple[str, ...]] = {}
+    for at, value in list(top.value.value) if isinstance(top.value, MappingNode) else ():
+        if at.value in keys:
+            top.value.value.remove((at, value))
+            nodes = value.value if isinstance(value, SequenceNode) else [value]
+            texts = [tree.text(Entry(at.value, at, node)) for node in nodes]
+            found[at.value] = tuple(each.strip() for each in texts if each is not None)
+    return found
+
+
+def _read_collector(tree: Tree, top: Entry) -> CollectorDef | None:
+    """The collector of records that are left out, which is taken out of the other entries of a pipeline."""
+    for at, value in list(top.value.value) if isinstance(top.value, MappingNode) else ():
+        if at.value == _COLLECTOR:
+            top.value.value.remove((at, value))
+            texts = _read_texts(tree, value, _COLLECTOR)
+            if "type" not in texts:
+                tree.problem(at, "needs a 'type'", _COLLECTOR, "for example 'type: logger'")
+                return None
+            given = {key: text for key, (text, _) in texts.items()}
+            return CollectorDef(given.pop("type").strip(), tuple(sorted(given.items())), _make_origin(tree, at, texts))
+    return None
 
 
 def _read_functions(tree: Tree, top: Entry) -> Iterator[FunctionDef]:

@@ -47,6 +47,7 @@ class Pipeline:
     history: list[SchemaVersion] = field(default_factory=list)
     rows: list[tuple[str, str, dict[str, Any]]] = field(default_factory=list)
     passes: int = 0
+    refused: int = 0
     _offsets: dict[tuple[str, int], int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -61,7 +62,7 @@ class Pipeline:
         parts = self._divide(given)
         while True:
             self.passes += 1
-            rows, reports = [], []
+            rows, reports, counts = [], [], []
             for part in parts:
                 task = self.work.open(self.schemas, Session("UTC"))
                 for batch in part:
@@ -69,7 +70,11 @@ class Pipeline:
                         rows += _show(found.version, found.rows)
                 if report := task.report_schemas():
                     reports.append(report)
+                counts.append(task.report_rows())
             if not reports:
+                counts = [each for each in counts if each]
+                found_counts = self.work.count(counts, self.refused, self.passes, "partition {}, offset {}".format)
+                self.refused = found_counts.refused
                 self.rows += rows
                 return self
             versions = [each.version for each in self.work.evolve(self.schemas, reports)]

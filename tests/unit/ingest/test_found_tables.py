@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
-from penstock.errors import RecordError, SchemaError
+from penstock.errors import ExecutionError, PipelineError, RecordError, SchemaError
 from tests.unit.ingest.pipelines import SINK, Message, Pipeline
 
 SOURCE = """
@@ -163,3 +164,107 @@ def test_metadata_columns_follow_those_of_the_first_messages():
     found.run({"id": 3, "b": 1})
     assert found.columns("orders") == "id BIGINT, topic STRING NOT NULL, offset BIGINT NOT NULL, b BIGINT"
     assert found.table("orders")[-1] == {"id": 3, "topic": "orders", "offset": 2, "b": 1}
+
+
+# --- transforms ----------------------------------------------------------------------------------------------
+
+
+def transform(*lines: str) -> str:
+    return "transform:\n  - source-table: \\.*.\\.*\n" + "".join(f"    {each}\n" for each in lines)
+
+
+def test_transforms_are_bound_to_each_version_of_a_table():
+    rule = transform("projection: \\*, UPPER(name) AS loud, __table_name__ AS t", "filter: id > 1", "primary-keys: id")
+    found = pipeline(more=rule).run(
+        debezium("c", None, {"id": 1, "name": "a"}), debezium("c", None, {"id": 2, "name": "b"})
+    )
+    assert found.columns("shop.orders") == "id BIGINT NOT NULL, name STRING, loud STRING, t STRING NOT NULL"
+    assert found.table("shop.orders") == [{"id": 2, "name": "b", "loud": "B", "t": "orders"}]
+    found.run(debezium("u", {"id": 1, "name": "a"}, {"id": 3, "name": "c", "n": 1}))
+    assert found.changes()[-1] == "shop.orders: new columns `n` BIGINT"
+    assert found.rows[-1] == ("shop.orders", "+I", {"id": 3, "name": "c", "n": 1, "loud": "C", "t": "orders"})
+
+
+def test_new_columns_stay_out_of_an_explicit_projection():
+    found = pipeline(more=transform("projection: id, name")).run(debezium("c", None, {"id": 1, "name": "a"}))
+    found.run(debezium("c", None, {"id": 2, "name": "b", "n": 1}))
+    assert found.columns("shop.orders") == "id BIGINT, name STRING"
+    assert [each.side.value for each in found.history] == ["source", "sink", "source"]
+    found.run(debezium("c", None, {"id": "three", "name": "c"}))
+    assert found.columns("shop.orders") == "id STRING, name STRING"
+
+
+def test_a_rule_that_does_not_fit_a_table_is_named_with_its_place():
+    found = pipeline(more=transform("projection: id, nam"))
+    with pytest.raises(PipelineError, match=r"p.yaml, line \d+") as caught:
+        found.run(debezium("c", None, {"id": 1, "name": "a"}))
+    assert "name" in str(caught.value)
+
+
+def test_deletions_can_become_rows():
+    rule = transform("projection: \\*, __data_event_type__ AS kind", "converter-after-transform: SOFT_DELETE")
+    found = pipeline(more=rule).run(debezium("d", {"id": 1}, None))
+    assert found.rows == [("shop.orders", "+I", {"id": 1, "kind": "-D"})]
+
+
+def test_the_sink_may_leave_out_kinds_of_changes():
+    sink = "  exclude.schema.changes: [add.column]\n"
+    found = pipeline("value.format: json", sink=sink).run({"id": 1}).run({"id": 2, "n": 1}).run({"id": "x"})
+    assert found.columns("orders") == "id STRING"
+    assert found.table("orders") == [{"id": 1}, {"id": 2}, {"id": "x"}]
+    with pytest.raises(PipelineError, match="add.colum"):
+        pipeline("value.format: json", sink="  include.schema.changes: add.colum\n")
+
+
+# --- records that cannot be read -----------------------------------------------------------------------------
+
+
+def test_so_many_records_may_be_left_out(caplog):
+    lines = "value.format: json", "ingestion.ignore-errors: true", "ingestion.error-tolerance.max-count: 2"
+    found = pipeline(*lines).run({"id": 1}, b"{").run(b"nothing", {"id": 2})
+    assert (found.refused, [row["id"] for row in found.table("orders")]) == (2, [1, 2])
+    assert "table 'orders': partition 0, offset 1: " in caplog.text
+    assert caplog.text.count("record left out") == 2
+    with pytest.raises(ExecutionError, match="3 records could not be read, and .*max-count' is 2.*offset 4"):
+        found.run(b"[")
+
+
+def test_records_that_are_left_out_are_kept_in_files(tmp_path):
+    collector = f"pipeline:\n  dirty-data.collector:\n    type: file\n    path: {tmp_path}\n"
+    found = pipeline("ingestion.ignore-errors: true", more=collector)
+    found.run(debezium("c", None, {"id": 1}), debezium("x", None, {"id": 2}), b"\xff", {"op": "c"})
+    (file,) = tmp_path.iterdir()
+    kept = [json.loads(line) for line in file.read_text().splitlines()]
+    assert [(each["table"], each["place"]) for each in kept] == [
+        ("shop.orders", "partition 0, offset 1"),
+        ("", "partition 0, offset 2"),
+        ("", "partition 0, offset 3"),
+    ]
+    assert "unknown operation 'x'" in kept[0]["reason"]
+    assert json.loads(kept[0]["value"])["op"] == "x"
+    assert (kept[1]["value-base64"], kept[2]["field"]) == ("/w==", "source.table")
+    assert found.table("shop.orders") == [{"id": 1}]
+
+
+def test_a_collector_without_tolerance_is_warned_of():
+    found = pipeline(more="pipeline:\n  dirty-data.collector:\n    type: logger\n")
+    assert "the collector keeps nothing" in found.warnings[0]
+
+
+def test_a_value_that_does_not_fit_a_fixed_schema_is_an_error():
+    lines = "value.format: json", "json.decode.parser-table-id.fields: t", "schema.inference.strategy: static"
+    ddl = "scan.value.initial-schemas.ddls: CREATE TABLE a (t STRING, id INT); CREATE TABLE b (t STRING, id INT)"
+    good = [{"t": "a", "id": at} for at in range(5)]
+    bad = [{"t": "a", "id": 1.5}, {"t": "a", "id": "7"}, {"t": "a", "id": 2**40}]
+    with pytest.raises(RecordError, match="field 'id'.*INT"):
+        pipeline(*lines, ddl).run(*good, bad[0])
+    found = pipeline(*lines, ddl, "ingestion.ignore-errors: true").run(*bad[:1], *good, *bad[1:], {"t": "a", "n": 1})
+    assert found.refused == 3
+    assert [row["id"] for row in found.table("a")] == [0, 1, 2, 3, 4, None]
+
+
+def test_a_value_that_does_not_fit_the_table_of_the_sink_is_an_error():
+    options = "pipeline:\n  schema.change.behavior: ignore\n"
+    found = pipeline("value.format: json", "ingestion.ignore-errors: true", more=options).run({"id": 1})
+    found.run({"id": "two"}, {"id": 3}, {"id": "4"})
+    assert (found.refused, found.table("orders")) == (1, [{"id": 1}, {"id": 3}, {"id": 4}])

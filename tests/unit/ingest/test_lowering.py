@@ -345,43 +345,9 @@ def test_tables_may_be_in_several_partitions(key):
     assert node(text + f"  {key}: true\n" + PRINT).schema.names == ("id", "amount", "note")
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "expected"),
-    [
-        ("  scan.value.initial-schemas.ddls: ", "  #", "give the schema: 'scan.value.initial-schemas.ddls"),
-        ("  schema.inference.strategy: static\n", "", "write 'schema.inference.strategy: static'"),
-        (
-            "note STRING)",
-            "note STRING); CREATE TABLE b (id INT)",
-            "several tables are not supported yet: expected one CREATE TABLE, not 2 (db.orders, b)",
-        ),
-        ("topic: orders", "topic: orders\n  key.format: json", "the columns of a key are not inferred yet"),
-        (
-            "topic: orders",
-            "topic: orders\n  ingestion.error-tolerance.max-count: 5",
-            "a limit of errors is not supported yet",
-        ),
-        ("topic: orders", "topic: orders\n  json.decode.parser-table-id.fields: a", "several tables in one topic"),
-        ("topic: orders", "topic: orders;returns", "'topic': several topics are not supported yet"),
-        ("topic: orders", "topic-pattern: orders.*", "'topic-pattern': several topics are not supported yet"),
-        ("topic: orders", "topic: orders\n  json.infer-schema.primitive-as-string: true", "schemas are not inferred"),
-        ("topic: orders", "topic: orders\n  json.infer-schema.flatten-nested-columns.enable: true", "not inferred"),
-        ("topic: orders", "topic: orders\n  json.infer-schema.fixed-types: id INT", "schemas are not inferred yet"),
-        (
-            "topic: orders",
-            "topic: orders\n  canal-json.infer-schema.strategy: SQL_TYPE",
-            "schemas are not inferred yet",
-        ),
-    ],
-)
-def test_what_comes_later_says_what_to_do(old, new, expected):
-    text = SOURCE.replace(old, new)
-    assert text != SOURCE
-
-    with pytest.raises(UnsupportedError) as error:
-        job(text + PRINT)
-    assert expected in str(error.value)
-    assert "p.yaml, line " in str(error.value)
+def test_what_comes_later_says_what_to_do():
+    with pytest.raises(UnsupportedError, match="the columns of a key are not inferred yet"):
+        job(SOURCE.replace("topic: orders", "topic: orders\n  key.format: json") + PRINT)
 
 
 @pytest.mark.parametrize("option", ["debezium-json.include-schema.enabled", "sink.add-tableId-to-header-enabled"])
@@ -543,9 +509,7 @@ def test_a_sink_that_writes_what_the_source_reads_is_a_warning():
 
 
 def test_options_of_inference_without_effect_are_warned_of():
-    text = SOURCE + "  scan.max.pre.fetch.records: 7\n" + PRINT + "pipeline:\n  schema.change.behavior: evolve\n"
-    evolve, prefetch = warned(text)
-    assert "p.yaml, line 13, column 3: 'schema.change.behavior' has no effect: schemas are static" in evolve
+    (prefetch,) = warned(SOURCE + "  scan.max.pre.fetch.records: 7\n" + PRINT)
     assert "p.yaml, line 9, column 3: 'scan.max.pre.fetch.records' has no effect" in prefetch
 
 

@@ -133,12 +133,26 @@ def test_the_text_of_a_value_is_kept_as_it_is_written():
 
 
 def test_what_comes_later_is_named():
-    text = MINIMAL + "pipeline:\n  dirty-data.collector:\n    type: logger\n"
+    text = MINIMAL + "pipeline:\n  model:\n    - model-name: m\n"
 
     assert problems_of(text) == [
-        "p.yaml, line 6, column 3: 'dirty-data.collector': is not supported yet (to keep records that cannot be read, "
-        "name a topic for them in the source: 'scan.dead-letter.topic')"
+        "p.yaml, line 6, column 3: 'model': is not supported yet (use the built-in functions of SQL, or functions in "
+        "Python)"
     ]
+
+
+def test_a_collector_has_a_type_and_options():
+    found = parse_pipeline(MINIMAL + "pipeline:\n  dirty-data.collector:\n    type: file\n    path: /tmp/bad\n")
+    assert found.collector is not None
+    assert (found.collector.type, found.collector.options) == ("file", (("path", "/tmp/bad"),))
+    assert problems_of(MINIMAL + "pipeline:\n  dirty-data.collector:\n    path: x\n") == [
+        "p.yaml, line 6, column 3: 'dirty-data.collector': needs a 'type' (for example 'type: logger')"
+    ]
+
+
+def test_kinds_of_schema_changes_are_lists():
+    found = parse_pipeline(MINIMAL + "  include.schema.changes: [add.column, create]\n  exclude.schema.changes: drop\n")
+    assert (found.sink.include, found.sink.exclude) == (("add.column", "create"), ("drop",))
 
 
 # --- the seed's misprints ----------------------------------------------------------------------------------------

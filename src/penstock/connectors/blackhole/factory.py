@@ -41,3 +41,7 @@ class BlackholeConnector:
         """How ``table`` is written. Raises OptionsError for an unknown option."""
         table.bind_options(BlackholeOptions)
         return BlackholeSinkSpec(table=table.name, schema=table.written)
+
+    def tables_sink(self, table: TableDefinition) -> BlackholeSinkSpec:
+        """How tables are written that are found while the job runs. Raises OptionsError for an unknown option."""
+        return self.sink(table)

@@ -8,6 +8,7 @@ from functools import partial
 import pyarrow as pa
 
 from penstock.connectors.blackhole.factory import BlackholeSinkSpec
+from penstock.schemas import SchemaChange
 from penstock.spi import (
     Batch,
     Committer,
@@ -52,15 +53,23 @@ class BlackholeCommitter(Committer):
         counts = [row["records"] for row in tasks.collect().rows]
         return Published(tuple(Written(sum(each)) for each in zip(*counts, strict=True)))
 
+    def apply_changes(self, changes: Sequence[SchemaChange], output: Output) -> None:
+        """Nothing: no table is kept."""
+
 
 class _Counter(Writer):
     """Counts the rows of a task."""
 
     def __init__(self, outputs: Sequence[Output], _: Task):
         self._counts = [0] * len(outputs)
+        # A job has one sink of tables that are found while it runs, and then no other blackhole.
+        self._found: set[int] = set()
+
+    def add_output(self, number: int, output: Output) -> None:
+        self._found.add(number)
 
     def write(self, output: int, rows: pa.RecordBatch, hidden: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
-        self._counts[output] += rows.num_rows
+        self._counts[0 if output in self._found else output] += rows.num_rows
         return ()
 
     def finish(self) -> Iterator[pa.RecordBatch]:

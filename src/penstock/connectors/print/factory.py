@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from penstock.errors import Problem
@@ -46,11 +46,19 @@ class PrintOptions(OptionSet):
 
 @dataclass(frozen=True, kw_only=True)
 class PrintSinkSpec(AnySettings):
-    """Prints rows of ``schema``, one line each, as Flink does: ``orders> +I[1, apple]``."""
+    """Prints rows of ``schema``, one line each, as Flink does: ``orders> +I[1, apple]``. ``found``: the table is one of
+    those that are found while the job runs, whose lines begin with its name unless the options say how."""
 
     table: str
     options: PrintOptions
     schema: RowType
+    found: bool = False
+
+    @property
+    def prefix(self) -> str:
+        """What its lines begin with."""
+        name = self.options.identifier or (self.table if self.found else "")
+        return f"{name}> " if name else ""
 
     @property
     def capabilities(self) -> SinkCapabilities:
@@ -72,3 +80,8 @@ class PrintConnector:
     def sink(self, table: TableDefinition) -> PrintSinkSpec:
         """How ``table`` is written. Raises OptionsError with every problem found."""
         return PrintSinkSpec(table=table.name, options=table.bind_options(PrintOptions), schema=table.written)
+
+    def tables_sink(self, table: TableDefinition) -> PrintSinkSpec:
+        """How tables with the options of ``table`` are written, which are found while the job runs. Raises OptionsError
+        with every problem found."""
+        return replace(self.sink(table), found=True)

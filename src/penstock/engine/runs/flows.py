@@ -40,7 +40,7 @@ from penstock.flow.graph.event_times import EventTimes
 from penstock.flow.graph.exchange import EXCHANGE, ORDER, EdgeKind, Origin, Receiver, Sender, choose_edges
 from penstock.flow.graph.outlets import Target, send_written
 from penstock.flow.graph.planner import plan_sinks
-from penstock.flow.rows.table_rows import TablesWork
+from penstock.flow.rows.table_rows import TableCounts, TablesWork
 from penstock.flow.state.inspection import TableSize, size_of
 from penstock.flow.state.kept_output import KeptOutput
 from penstock.flow.state.manifest import Manifest, Sinks, merge_reports
@@ -123,6 +123,8 @@ class FlowRun:
     _measured: MeasuredWatermarks = field(default_factory=MeasuredWatermarks, init=False)
     #: What makes newer schemas of tables that the job finds.
     _tables_schemas: TableSchemas | None = field(default=None, init=False)
+    #: What tasks have read of these tables in the batch under way.
+    _counted: TableCounts | None = field(default=None, init=False)
     #: The files in the storage of the state with the output of the batch under way.
     _kept: frozenset[str] = field(default=frozenset(), init=False)
 
@@ -335,11 +337,13 @@ class FlowRun:
         # The manifest records the batch's tables. Without state, only those that repeat batches matter.
         sinks = self._sinks
         changed = sinks != before.sinks and bool(state or sinks.repeating)
-        changed = changed or schemas != before.schemas
+        counts = self._count_tables(rows, before, batch)
+        changed = changed or schemas != before.schemas or bool(counts and counts.new)
         if final or reports or self._several or times != before.times or changed or restated:
             seen = operator_times(before.operator_times, self._operator_reports)
             after = merge_reports(before, batch.id, reports, now, times)
             after = replace(after, sinks=sinks, operator_times=seen, final=final, schemas=schemas)
+            after = replace(after, refused=counts.refused if counts else before.refused)
             self._check_shared(after.files() - before.files())
             if self._several:
                 output = choose_output(rows, self.committers)
@@ -347,6 +351,13 @@ class FlowRun:
                 after = replace(after, output=kept)
             state = self._states.write(after, f"{name}.manifest")
         return FlowAttempt(self, state, rows)
+
+    def _count_tables(self, rows: pa.Table, before: Manifest, batch: Batch) -> TableCounts | None:
+        """What tasks have read of tables that the job finds. Raises ExecutionError if they left out too much."""
+        if self._tables_schemas is None:
+            return None
+        self._counted = self._tables_schemas.count(_data(rows, EdgeKind.TABLE_COUNTS), before.refused, batch)
+        return self._counted
 
     @contextmanager
     def _discarding(self, attempt: str) -> Iterator[None]:
@@ -441,6 +452,12 @@ class FlowRun:
         reports, self._operator_reports = self._operator_reports, {}
         for uid, each in reports.items():
             each.count(self.context.operator(uid))
+        counted, self._counted = self._counted, None
+        if counted is not None:
+            group = self.context.operator("tables")
+            group.counter("numRecordsRefused").inc(counted.new)
+            for table, number in counted.rows.items():
+                group.add_group("table", table).count("numRecordsIn", "numRecordsInPerSecond", number)
 
     def _ask(self, at: int | None) -> None:
         """Request a batch from the sources at this time; None cancels the request."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from penstock.errors import PenstockError
-from penstock.flow.rows.table_rows import Evolution, TablesWork
+from penstock.flow.rows.table_rows import Evolution, TableCounts, TablesWork
 from penstock.flow.state.schema_log import append_versions, read_schemas
 from penstock.flow.state.storage import Storage
 from penstock.schemas import SchemaVersion, Side
@@ -61,12 +61,22 @@ class TableSchemas:
             return replace(version, outcome=str(error))
         return version
 
+    def count(self, reports: Sequence[bytes], refused: int, batch: Batch) -> TableCounts:
+        """What tasks have read of a batch, where ``refused`` records were left out before it. Raises ExecutionError if
+        too many are left out."""
+
+        def find_place(number: int, offset: int) -> str:
+            return self._describe_place(number, offset, batch)
+
+        return self.work.count(reports, refused, batch.id, find_place)
+
     def _find_place(self, evolution: Evolution, batch: Batch) -> str:
         """The place of the first record that shows a version."""
-        if evolution.first is None:
-            return ""
-        number, offset = evolution.first
+        return "" if evolution.first is None else self._describe_place(*evolution.first, batch)
+
+    def _describe_place(self, number: int, offset: int, batch: Batch) -> str:
+        """The place of a record, for people."""
         for source, end in zip(self.sources, batch.end, strict=True):
             if found := source.partition(number, end):
                 return f"topic '{found[0]}', partition {found[1]}, offset {offset}"
-        return ""
+        return f"partition {number}, offset {offset}"

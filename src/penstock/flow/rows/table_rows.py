@@ -7,9 +7,9 @@ versions, has the sink follow, and runs the batch again (``docs/design/stages`` 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import pyarrow as pa
 
@@ -51,6 +51,20 @@ class Evolution:
     tolerate: bool = False
 
 
+#: Gives the place of a record, by the number of its partition and its offset.
+FindPlace: TypeAlias = Callable[[int, int], str]
+
+
+@dataclass(frozen=True)
+class TableCounts:
+    """The rows that were read of each table in a batch, and the number of all records that the job has ever left out,
+    and in this batch."""
+
+    rows: Mapping[str, int]
+    refused: int
+    new: int
+
+
 @dataclass(frozen=True)
 class SessionTables:
     """The work of a step, and the ``session`` in which it computes."""
@@ -73,6 +87,10 @@ class TablesWork(Protocol):
         """The versions that follow from the reports of all tasks; without any, those that follow from the definition of
         the job alone. The result does not depend on the order of the reports. Raises SchemaError for a change that the
         definition does not allow."""
+
+    def count(self, reports: Sequence[bytes], refused: int, batch: int, find_place: FindPlace) -> TableCounts:
+        """What tasks have read of a batch, where ``refused`` records were left out before it. Keeps the records that
+        were left out now. Raises ExecutionError if they are too many."""
 
     def output(self, version: SchemaVersion) -> Output:
         """How a version of a table of the sink is written."""

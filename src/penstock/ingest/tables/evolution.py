@@ -117,7 +117,7 @@ class Evolver:
         found: TableSchema | None = None
         for each in tables:
             if each in schemas:
-                found = widen_schema(found, schemas[each])
+                found = widen_schema(found, self.programs.bind(each, schemas[each]).schema)
         return found
 
 

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
-from penstock.errors import DefinitionError, OptionsError, Problem, UnsupportedError
+from penstock.errors import DefinitionError, OptionsError, Problem, SchemaError, UnsupportedError
 from penstock.ingest.definition import PipelineDef, SinkDef, SourceDef
 from penstock.ingest.kafka import DDLS, DEFAULT_FORMAT, make_metadata_columns, refuse
 from penstock.ingest.kafka_options import InferenceStrategy, KafkaIngestSourceOptions
 from penstock.ingest.tables.evolution import Evolver
 from penstock.ingest.tables.programs import Programs
+from penstock.ingest.tables.refused import ErrorPolicy
 from penstock.ingest.tables.routing import Router
 from penstock.ingest.tables.sink_tables import SinkTables
 from penstock.ingest.tables.source_tables import TOPIC, VALUE, SourceTables
 from penstock.ingest.tables.work import IngestWork
+from penstock.ingest.transforms import DecimalPrecisionMode, TransformBinder
 from penstock.plan.nodes import Ingest, Scan, Sink
 from penstock.schemas import ChangeFilter, SchemaChangeBehavior, TableSchema
 from penstock.spi import (
@@ -29,7 +31,7 @@ from penstock.spi import (
     scan_spec,
 )
 from penstock.sql import TableSchema as DeclaredTable
-from penstock.sql import parse_tables
+from penstock.sql import UserFunctions, parse_tables
 from penstock.types import BYTES, STRING, Field, RowType
 
 #: The name of the table that gives the messages of a source as they are, in checkpoints too.
@@ -39,18 +41,24 @@ TABLES = "tables"
 _NO_COLUMNS = RowType((), nullable=False)
 
 
-def make_sink(defn: PipelineDef, warn: Callable[[str], None]) -> Sink:
+def make_sink(defn: PipelineDef, functions: UserFunctions, warn: Callable[[str], None]) -> Sink:
     """The tables of the sink, above the work that finds them. Raises a DefinitionError with every problem of the source
     or of the sink."""
     scan, source = make_source(defn.source, warn)
     options = defn.pipeline
-    _refuse_rules(defn)
     behavior = SchemaChangeBehavior(options.schema_change_behavior)
     router = Router(defn.routes, options.route_mode)
-    programs = Programs(router)
-    evolver = Evolver(source, programs, behavior, ChangeFilter.from_options(None, None, behavior))
+    binder = TransformBinder(
+        defn.transforms,
+        functions,
+        options.settings.session_time_zone or "UTC",
+        DecimalPrecisionMode[options.decimal_mode],
+        options.trims_keys,
+    )
+    programs = Programs(router, binder)
+    evolver = Evolver(source, programs, behavior, _choose_changes(defn.sink, behavior))
     tables = SinkTables(defn.sink)
-    work = IngestWork(source, programs, evolver, tables)
+    work = IngestWork(source, programs, evolver, tables, _make_policy(defn, source, warn))
     node = Ingest(_NO_COLUMNS, scan, work, tuple(_explain(defn, source)))
     connector = connectors.get(defn.sink.type)
     if not isinstance(connector, WritesTables):
@@ -61,19 +69,13 @@ def make_sink(defn: PipelineDef, warn: Callable[[str], None]) -> Sink:
     return Sink(_NO_COLUMNS, node, TABLES, defn.sink.type, spec)
 
 
-def _refuse_rules(defn: PipelineDef) -> None:
-    """Raises UnsupportedError for transforms, which tables with inferred schemas cannot have yet."""
-    problems = tuple(
-        Problem(
-            "transforms are not supported with inferred schemas yet",
-            "transform",
-            each.origin.locate("source-table"),
-            f"declare the table in '{DDLS}' with 'schema.inference.strategy: static'",
-        )
-        for each in defn.transforms
-    )
-    if problems:
-        raise UnsupportedError(problems)
+def _choose_changes(sink: SinkDef, behavior: SchemaChangeBehavior) -> ChangeFilter:
+    """The changes that the sink is to follow. Raises OptionsError for a kind that is not one."""
+    try:
+        return ChangeFilter.from_options(sink.include, sink.exclude, behavior)
+    except SchemaError as error:
+        place = sink.origin.locate("")
+        raise OptionsError(tuple(replace(each, where=each.where or place) for each in error.problems)) from None
 
 
 def _define_all(sink: SinkDef) -> TableDefinition:
@@ -109,7 +111,6 @@ def make_source(source: SourceDef, warn: Callable[[str], None]) -> tuple[Scan, S
         declared,
         tuple(Field(each.name, each.type) for each in metadata),
         options.strategy is InferenceStrategy.STATIC,
-        _ignores_errors(given, identifier),
     )
     spec = scan_spec(connectors.get(source.type), table)
     return Scan(table.produced, table.name, source.type, spec), tables
@@ -131,7 +132,7 @@ def _define_messages(
     source: SourceDef, given: Mapping[str, str], of_format: set[str], metadata: tuple[Column, ...]
 ) -> TableDefinition:
     """The table that gives messages as they are."""
-    own = {*KafkaIngestSourceOptions.keys(), *of_format, "value.format"}
+    own = {*KafkaIngestSourceOptions.keys(), *of_format, "value.format", "ingestion.ignore-errors"}
     left = {key: each for key, each in given.items() if key not in own}
     later = {key: ("is not supported with inferred schemas yet", "leave it out") for key in _LATER if key in left}
     refuse(later, source.origin)
@@ -146,9 +147,36 @@ _RAW = ("__raw_key__", "__raw_value__")
 _LATER = ("key.format", "key.fields", "key.fields-prefix", "value.fields-prefix", "scan.dead-letter.topic")
 
 
-def _ignores_errors(given: Mapping[str, str], identifier: str) -> bool:
-    keys = ("ingestion.ignore-errors", f"{identifier}.ignore-parse-errors", f"value.{identifier}.ignore-parse-errors")
-    return any(given.get(key, "").strip().lower() == "true" for key in keys)
+def _make_policy(defn: PipelineDef, source: SourceTables, warn: Callable[[str], None]) -> ErrorPolicy:
+    """What happens to records that cannot be read. Raises OptionsError for an unknown collector."""
+    given = dict(defn.source.options)
+    most = KafkaIngestSourceOptions.from_text(given, defn.source.origin).max_errors
+    tolerates = _is_true(given, "ingestion.ignore-errors")
+    skips = [f"{prefix}{source.identifier}.ignore-parse-errors" for prefix in ("", "value.")]
+    ignores = tolerates or any(_is_true(given, key) for key in skips)
+    collector, folder = defn.collector, ""
+    if collector is not None:
+        place, options = collector.origin.locate(""), dict(collector.options)
+        folder = options.pop("path", "") if collector.type == "file" else ""
+        if collector.type not in ("logger", "file"):
+            hint = "use logger or file"
+            raise OptionsError((Problem(f"there is no collector '{collector.type}'", "type", place, hint),))
+        if collector.type == "file" and not folder:
+            hint = "for example 'path: /var/log/penstock/orders'"
+            raise OptionsError((Problem("needs the folder for its files", "path", place, hint),))
+        if options:
+            known = "it has the option 'path'" if collector.type == "file" else "it has no options"
+            raise OptionsError(tuple(Problem("unknown key", key, place, known) for key in options))
+        if not ignores:
+            warn(
+                f"{place}: the collector keeps nothing, because the job ends at the first record that cannot be read: "
+                "write 'ingestion.ignore-errors: true' in the source to leave such records out"
+            )
+    return ErrorPolicy(ignores, most if tolerates else -1, folder)
+
+
+def _is_true(given: Mapping[str, str], key: str) -> bool:
+    return given.get(key, "").strip().lower() == "true"
 
 
 def _parse(text: str | None, source: SourceDef) -> tuple[DeclaredTable, ...]:

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from penstock.ingest.tables.routing import Router
+from penstock.ingest.transforms import TableTransform, TransformBinder
+from penstock.schemas import TableSchema
 
 
 @dataclass(frozen=True)
@@ -13,6 +15,7 @@ class Programs:
     """The transforms and routes of a pipeline, applied to tables as they are found."""
 
     router: Router
+    binder: TransformBinder
     _targets: dict[str, tuple[str, ...]] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -21,6 +24,11 @@ class Programs:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(**state)  # type: ignore[misc]
+
+    def bind(self, table: str, schema: TableSchema) -> TableTransform:
+        """What the rules of the pipeline do with a table of this schema. Raises PipelineError or UnsupportedError for
+        a rule that does not fit it."""
+        return self.binder.bind(table, schema)
 
     def find_targets(self, table: str) -> tuple[str, ...]:
         """The ids of the tables of the sink that a table goes to."""

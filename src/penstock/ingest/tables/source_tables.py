@@ -21,8 +21,7 @@ _NONE = TableSchema(RowType((), nullable=False))
 class SourceTables:
     """``identifier`` and ``prefix`` are those of the format, for messages of errors. Tables in ``declared`` begin with
     these columns; ``fallback`` is the only one of them where messages do not name their table. ``metadata`` follows the
-    columns of each table. ``static``: schemas do not change once a table is known. ``ignores_errors``: records that
-    cannot be read are left out."""
+    columns of each table. ``static``: schemas do not change once a table is known."""
 
     reader: TableReader
     identifier: str
@@ -30,7 +29,6 @@ class SourceTables:
     declared: Mapping[str, TableSchema] = field(default_factory=dict)
     metadata: tuple[Field, ...] = ()
     static: bool = False
-    ignores_errors: bool = False
 
     def find_tables(self, rows: pa.RecordBatch) -> MessageTables:
         """The table of each message of a batch of the scan: by its topic, unless messages name it."""

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.errors import RecordError
 from penstock.flow.kernels.session import Session
 from penstock.flow.rows.table_rows import TableRows
 from penstock.ingest.tables.programs import Programs
+from penstock.ingest.tables.refused import MOST_REPORTED, ErrorPolicy, RefusedRecord, TaskCounts
 from penstock.ingest.tables.reports import SeenTable, encode_report
 from penstock.ingest.tables.row_fitting import RowFitter
 from penstock.ingest.tables.source_tables import VALUE, SourceTables
+from penstock.ingest.transforms import TableTransform
 from penstock.schemas import Schemas, SchemaVersion
 from penstock.spi import HIDDEN, KIND, BadRecord, Decoded, Decoder, origin_of
 from penstock.types import RowType, arrow_schema
@@ -38,6 +41,7 @@ class _OpenTable:
         self.seen = SeenTable(name, row)
         #: Of a table whose schema is known.
         self.decoder: Decoder | None = None
+        self.transform: TableTransform | None = None
         self.targets: list[_Target] = []
 
     @property
@@ -50,16 +54,23 @@ class IngestTask:
     """Works on the messages of one batch that a task reads. Once a schema is not enough, it gives no more rows, and
     looks for whatever else is not."""
 
-    def __init__(self, source: SourceTables, programs: Programs, schemas: Schemas, session: Session):
-        self._source, self._programs, self._schemas, self._session = source, programs, schemas, session
+    def __init__(
+        self, source: SourceTables, programs: Programs, errors: ErrorPolicy, schemas: Schemas, session: Session
+    ):
+        self._source, self._programs, self._errors = source, programs, errors
+        self._schemas, self._session = schemas, session
         self._tables: dict[str, _OpenTable] = {}
         self._insufficient: dict[str, _OpenTable] = {}
-        self.refused = 0
+        self._rows: dict[str, int] = {}
+        self._refused = 0
+        self._records: list[RefusedRecord] = []
 
     def process(self, rows: pa.RecordBatch) -> Iterator[TableRows]:
         """The rows that messages become. Raises RecordError for one that cannot be read, unless those are left out."""
         found = self._source.find_tables(rows)
         self._refuse(found.bad, rows)
+        if not found.names:
+            return
         order = np.argsort(found.at, kind="stable")
         codes = found.at[order]
         bounds = np.flatnonzero(np.diff(codes, prepend=-2, append=len(found.names)))
@@ -75,8 +86,8 @@ class IngestTask:
         return encode_report(each.seen for each in self._insufficient.values())
 
     def report_rows(self) -> bytes:
-        """Nothing yet."""
-        return b""
+        """The rows of each table, and what was left out."""
+        return TaskCounts(self._rows, self._refused, self._records).to_bytes()
 
     def _open(self, name: str) -> _OpenTable:
         if name not in self._tables:
@@ -84,8 +95,11 @@ class IngestTask:
         return self._tables[name]
 
     def _process_table(self, table: _OpenTable, rows: pa.RecordBatch) -> Iterator[TableRows]:
-        if not self._survey(table, rows) and not self._insufficient:
-            yield from self._decode(table, rows)
+        if self._survey(table, rows) or self._insufficient:
+            return
+        if self._source.static:
+            rows = self._drop_misfits(table, rows)
+        yield from self._decode(table, rows)
 
     def _survey(self, table: _OpenTable, rows: pa.RecordBatch) -> bool:
         """Whether messages show something new; then it is kept for the report."""
@@ -93,10 +107,10 @@ class IngestTask:
             return False
         values = rows.column(VALUE)
         first = table.name not in self._insufficient and table.version is None
-        if self._source.static:
-            if not first:
-                return True
-            values = values.slice(0, 1)
+        if self._source.static and not first:
+            return True
+        if self._source.static:  # the declared columns are all, or those of the first message
+            values = values.slice(0, 0 if table.columns.fields else 1)
         found = self._source.drop_metadata(self._source.reader.survey(values, table.columns))
         if not found.firsts and not first:
             return table.name in self._insufficient
@@ -113,18 +127,67 @@ class IngestTask:
             self._bind(table)
         assert table.decoder is not None  # noqa: S101
         decoded = table.decoder.decode(rows.column(VALUE))
-        self._refuse(decoded.bad, rows)
+        self._refuse(decoded.bad, rows, table.name)
         made = self._add_columns(decoded, rows)
-        if not made.num_rows:
+        self._rows[table.name] = self._rows.get(table.name, 0) + made.num_rows
+        while True:
+            try:
+                found = self._compute(table, made)
+                break
+            except RecordError as error:
+                made = self._leave_out(error, table, made, rows)
+        yield from found
+
+    def _compute(self, table: _OpenTable, rows: pa.RecordBatch) -> list[TableRows]:
+        """What becomes of the rows of a table. Raises RecordError."""
+        if table.transform is not None:
+            rows = table.transform.apply(rows)
+        return [TableRows(target.version, target.fitter.fit(rows)) for target in table.targets if rows.num_rows]
+
+    def _leave_out(
+        self, error: RecordError, table: _OpenTable, made: pa.RecordBatch, rows: pa.RecordBatch
+    ) -> pa.RecordBatch:
+        """The rows ``made`` of the messages ``rows``, without those of the message that an error names. Raises the
+        error, unless such messages are left out."""
+        offsets = rows.column(HIDDEN.names[1]).to_numpy()
+        found = np.flatnonzero(offsets == error.offset)
+        if not self._errors.ignores or not len(found):
+            raise error
+        self._refuse((BadRecord(int(found[0]), error.reason, error.field),), rows, table.name)
+        return made.filter(pc.not_equal(made.column(HIDDEN.names[1]), error.offset))
+
+    def _drop_misfits(self, table: _OpenTable, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """The messages of a table whose schema is fixed, without those with a value that does not fit its column."""
+        bad = [*self._find_misfits(table, rows.column(VALUE), 0)]
+        if not bad:
+            return rows
+        self._refuse(tuple(bad), rows, table.name)
+        kept = np.ones(rows.num_rows, bool)
+        kept[[each.index for each in bad]] = False
+        return rows.filter(pa.array(kept))
+
+    def _find_misfits(self, table: _OpenTable, values: pa.Array, start: int) -> Iterator[BadRecord]:
+        """The messages from ``start`` on with a value that does not fit its column: by halves, down to each one."""
+        found = self._source.drop_metadata(self._source.reader.survey(values, table.columns))
+        columns = [name for name in found.firsts if table.columns.field(name) is not None]
+        if not columns:
             return
-        for target in table.targets:
-            yield TableRows(target.version, target.fitter.fit(made))
+        if len(values) == 1:
+            name = columns[0]
+            declared = table.columns.field(name)
+            reason = f"the value does not fit its column, which is {declared.type if declared else ''}"
+            yield BadRecord(start, f"{reason}, and 'schema.inference.strategy' is static", name)
+            return
+        half = len(values) // 2
+        yield from self._find_misfits(table, values.slice(0, half), start)
+        yield from self._find_misfits(table, values.slice(half), start + half)
 
     def _bind(self, table: _OpenTable) -> None:
         """Make what a known table needs to be read and written."""
         assert table.version is not None, "its rows wait for a schema"  # noqa: S101
         table.decoder = self._source.reader.decoder(table.columns)
-        row = table.version.schema.row
+        table.transform = self._programs.bind(table.name, table.version.schema)
+        row = table.transform.schema.row
         for name in self._programs.find_targets(table.name):
             version = self._schemas.sinks.get(name)
             if version is not None:
@@ -143,10 +206,9 @@ class IngestTask:
             columns[KIND] = pa.array(decoded.kinds, pa.int8())
         return pa.RecordBatch.from_arrays([*columns.values()], names=[*columns])
 
-    def _refuse(self, bad: tuple[BadRecord, ...], rows: pa.RecordBatch) -> None:
-        """Count messages that cannot be read. Raises RecordError, unless those are left out."""
-        self.refused += len(bad)
-        if bad and not self._source.ignores_errors:
+    def _refuse(self, bad: Sequence[BadRecord], rows: pa.RecordBatch, table: str = "") -> None:
+        """Count messages that are left out. Raises RecordError, unless such messages are."""
+        if bad and not self._errors.ignores:
             first = bad[0]
             raise RecordError(
                 first.reason,
@@ -157,6 +219,11 @@ class IngestTask:
                 f"look at the record; '{self._source.prefix}ignore-parse-errors: true' and "
                 "'ingestion.ignore-errors: true' leave records like it out",
             )
+        self._refused += len(bad)
+        values = rows.column(VALUE)
+        for each in bad[: MOST_REPORTED - len(self._records)]:
+            place = origin_of(rows, each.index)
+            self._records.append(RefusedRecord(*place, table, each.reason, each.field, values[each.index].as_py()))
 
 
 def _take(column: pa.Array, index: pa.Array | None) -> pa.Array:

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from penstock.flow.kernels.session import Session
-from penstock.flow.rows.table_rows import Evolution
+from penstock.flow.rows.table_rows import Evolution, FindPlace, TableCounts
 from penstock.ingest.tables.evolution import Evolver
 from penstock.ingest.tables.programs import Programs
+from penstock.ingest.tables.refused import ErrorPolicy, TaskCounts
 from penstock.ingest.tables.sink_tables import SinkTables
 from penstock.ingest.tables.source_tables import SourceTables
 from penstock.ingest.tables.task import IngestTask
@@ -24,14 +25,20 @@ class IngestWork:
     programs: Programs
     evolver: Evolver
     sink: SinkTables
+    errors: ErrorPolicy = ErrorPolicy()
 
     def open(self, schemas: Schemas, session: Session) -> IngestTask:
         """The work of a task."""
-        return IngestTask(self.source, self.programs, schemas, session)
+        return IngestTask(self.source, self.programs, self.errors, schemas, session)
 
     def evolve(self, schemas: Schemas, reports: Sequence[bytes]) -> list[Evolution]:
         """The versions of schemas that follow from the reports of all tasks."""
         return self.evolver.evolve(schemas, reports)
+
+    def count(self, reports: Sequence[bytes], refused: int, batch: int, find_place: FindPlace) -> TableCounts:
+        """What tasks have read of a batch, and left out. Raises ExecutionError if that is too much."""
+        found = TaskCounts.merge_reports(reports)
+        return TableCounts(found.rows, self.errors.collect(found, refused, batch, find_place), found.refused)
 
     def output(self, version: SchemaVersion) -> Output:
         """How a version of a table of the sink is written."""
