@@ -26,7 +26,7 @@ from penstock.settings.ignored import WITHOUT_EFFECT
 from penstock.settings.kerberos import KAFKA_CONTEXT, KERBEROS_PREFIX, KerberosSettings
 from penstock.settings.refused import REFUSED as REFUSED_SETTINGS
 from penstock.settings.restart import DEFAULT_WITH_CHECKPOINTS, PREFIX, STRATEGIES, TYPE_KEYS
-from penstock.spi import ChangeFormat, Connector, Format, WatermarkOptions, connectors, formats
+from penstock.spi import ChangeFormat, Connector, Format, InferringFormat, WatermarkOptions, connectors, formats
 
 _NOTE = "<!-- Rendered from the code by `penstock reference docs/reference`. Change the declarations, not this. -->"
 #: Connectors with their own page; all others share one.
@@ -100,6 +100,8 @@ def _render_kafka(connector: Connector) -> Iterator[str]:
     yield ""
     yield from ("## In YAML only", "", "### Source", "")
     yield from _render_options(KafkaIngestSourceOptions.declared_options().values())
+    yield "How the columns of tables are inferred, is in the options of the [formats](formats.md)."
+    yield ""
     yield from ("### Sink", "")
     yield from _render_options(KafkaIngestSinkOptions.declared_options().values())
     yield from _render_client_properties()
@@ -165,6 +167,9 @@ def _render_formats(found: Sequence[Format]) -> Iterator[str]:
         how = "by name" if each.by_name else "by position: a table declares all of them in the order of the message"
         yield from (f"## `{each.identifier}`", "", _docstring(each), "", f"Columns are found {how}.", "")
         yield from _render_options(each.options.declared_options().values(), prefix=f"{each.identifier}.")
+        if isinstance(each, InferringFormat):
+            yield from ("In pipelines, how tables and their columns are found:", "")
+            yield from _render_options(each.inference.declared_options().values(), prefix=f"{each.identifier}.")
         if isinstance(each, ChangeFormat) and each.metadata:
             yield from ("Columns declared as `name TYPE METADATA FROM 'value.key'`:", "")
             yield from _render_table(

@@ -33,8 +33,8 @@ class PipelineOptions(OptionSet):
         one_of("EXCEPTION", "EVOLVE", "TRY_EVOLVE", "LENIENT", "IGNORE", fold=str.upper),
         default="LENIENT",
         doc="What happens to the sink's tables when those of the source change. EVOLVE: they change too, and the job "
-        "ends if the sink cannot; TRY_EVOLVE: it goes on; LENIENT: it goes on, and no column is lost; IGNORE: they stay "
-        "as they are; EXCEPTION: the job ends.",
+        "ends if the sink cannot; TRY_EVOLVE: it goes on; LENIENT: it goes on, and no column is lost; IGNORE: they "
+        "stay as they are; EXCEPTION: the job ends.",
         example="EVOLVE",
     )
     trims_keys: bool = opt(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from penstock.errors import DefinitionError, OptionsError, Problem, SchemaError, UnsupportedError, nearest
@@ -25,12 +25,6 @@ DEFAULT_FORMAT = "debezium-json"
 DDLS, _PREFETCH = "scan.value.initial-schemas.ddls", "scan.max.pre.fetch.records"
 #: Types of metadata in 'metadata.list' that is read as text instead of bytes.
 _TEXTS = {"__raw_key__": STRING, "__raw_value__": STRING}
-
-_SINK_LATER = {
-    "sink.add-tableId-to-header-enabled": ("headers cannot be added yet", "leave it out"),
-    "sink.custom-header": ("headers cannot be added yet", "leave it out"),
-    "debezium-json.include-schema.enabled": ("messages have no schema in them yet", "leave it out"),
-}
 
 
 def source_table(source: SourceDef, warn: Callable[[str], None]) -> tuple[TableDefinition, str]:
@@ -56,11 +50,6 @@ def _check_supported(given: Mapping[str, str], origin: Origin) -> None:
     if "key.format" in given and "key.fields" not in given:
         hint = f"name the key's columns in 'key.fields', and declare them in '{DDLS}'"
         refuse({"key.format": ("the columns of a key are not inferred yet", hint)}, origin)
-
-
-def _find_changed_options(options: OptionSet, later: Mapping[str, tuple[str, str]]) -> dict[str, tuple[str, str]]:
-    """The entries of ``later`` whose options do not have their defaults."""
-    return {key: later[key] for key in options.to_text() if key in later}
 
 
 def refuse(refused: Mapping[str, tuple[str, str]], origin: Origin) -> None:
@@ -186,7 +175,6 @@ def sink_table(sink: SinkDef, table: TableDefinition) -> TableDefinition:
     """``table`` with the options of the ``kafka`` connector. Raises OptionsError or UnsupportedError."""
     given = dict(sink.options)
     options = KafkaIngestSinkOptions.from_text(given, sink.origin)
-    refuse(_find_changed_options(options, _SINK_LATER), sink.origin)
     rest = {"connector": "kafka", "value.format": DEFAULT_FORMAT, **_remove_keys(given, KafkaIngestSinkOptions)}
     if "topic" not in rest and "topic-pattern" not in rest:
         try:
@@ -211,7 +199,20 @@ def sink_table(sink: SinkDef, table: TableDefinition) -> TableDefinition:
         )
     if "key.format" in rest and table.primary_key:
         rest.setdefault("key.fields", ";".join(table.primary_key))
-    return replace(table, options=rest)
+    objects = {**table.objects, "key.table": table.name, "sink.headers": tuple(_make_headers(options, table.name))}
+    if options.schema_included:
+        objects["value.schema"] = True
+    return replace(table, options=rest, objects=objects)
+
+
+def _make_headers(options: KafkaIngestSinkOptions, table: str) -> Iterator[tuple[str, bytes]]:
+    """The headers of the messages of a table: the parts of its id, under the names that Flink CDC gives them, and those
+    of the options."""
+    if options.table_id_in_header:
+        *spaces, name = table.split(".")
+        namespace, schema = ["", "", *spaces][-2:]
+        yield from (("namespace", namespace.encode()), ("schemaName", schema.encode()), ("tableName", name.encode()))
+    yield from ((key, each.encode()) for key, each in options.custom_header)
 
 
 def _remove_keys(given: Mapping[str, str], cls: type[OptionSet]) -> dict[str, str]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from penstock.errors import Problem
-from penstock.options import BOOLEAN, INTEGER, TEXT, OptionSet, choice, one_of, opt
+from penstock.options import BOOLEAN, INTEGER, TEXT, Codec, OptionSet, choice, opt
 
 
 class InferenceStrategy(enum.Enum):
@@ -24,7 +25,18 @@ class PartitionStrategy(enum.Enum):
     HASH_BY_KEY = "hash-by-key"
 
 
-_INFERRED = "How a schema is inferred. Schemas are not inferred yet, so only the default is accepted."
+def _parse_headers(text: str) -> tuple[tuple[str, str], ...]:
+    found = []
+    for each in re.split("[,;]", text):
+        name, colon, value = each.partition(":")
+        if each.strip() and not colon:
+            raise ValueError("expected pairs 'name:value', joined by commas or semicolons")
+        if each.strip():
+            found.append((name.strip(), value.strip()))
+    return tuple(found)
+
+
+HEADERS = Codec("Headers", _parse_headers, lambda pairs: ",".join(f"{name}:{value}" for name, value in pairs))
 _DISTRIBUTED = "Accepted: a table may always be in several partitions."
 
 
@@ -41,23 +53,25 @@ class KafkaIngestSourceOptions(OptionSet):
         "schema.inference.strategy",
         choice(InferenceStrategy),
         default=InferenceStrategy.CONTINUOUS,
-        doc="static: the schema is fixed when the job starts. continuous is not supported yet.",
+        doc="continuous: columns are added and types widened as messages show them. static: a table keeps the columns "
+        "that it is declared with, or that its first message has.",
         example="static",
     )
     ddls: str | None = opt(
         "scan.value.initial-schemas.ddls",
         TEXT,
         default=None,
-        doc="The schema of the table, as a CREATE TABLE statement of SQL without options. Where messages do not name "
-        "their table (json, csv), it is named after its topic, unless the statement has the topic's name, with or "
-        "without a database.",
-        example="CREATE TABLE orders (id BIGINT, amount DOUBLE);",
+        doc="The columns that tables begin with, as CREATE TABLE statements of SQL without options. Where messages do "
+        "not name their table (json, csv), a statement is for the topic of its name, with or without a database; if it "
+        "is the only one, for all topics.",
+        example="CREATE TABLE shop.orders (id BIGINT); CREATE TABLE shop.items (id BIGINT, name STRING);",
     )
     prefetch: int = opt(
         "scan.max.pre.fetch.records",
         INTEGER,
         default=50,
-        doc="Most records of a partition from which a schema is inferred. No effect, as schemas are not inferred yet.",
+        doc="Accepted without effect: the columns of a table are inferred from all records of a batch before one of them "
+        "is written, and not from some that are read in advance.",
         example="0",
     )
     metadata: str = opt(
@@ -71,39 +85,12 @@ class KafkaIngestSourceOptions(OptionSet):
         "ingestion.error-tolerance.max-count",
         INTEGER,
         default=-1,
-        doc="With 'ingestion.ignore-errors': records that may be left out before the job fails. Only -1, which means "
-        "any number, is supported yet.",
-        example="-1",
-    )
-    primitive_as_string: bool = opt("json.infer-schema.primitive-as-string", BOOLEAN, default=False, doc=_INFERRED)
-    flatten: bool = opt("json.infer-schema.flatten-nested-columns.enable", BOOLEAN, default=False, doc=_INFERRED)
-    fixed_types: str = opt("json.infer-schema.fixed-types", TEXT, default="", doc=_INFERRED)
-    debezium_as_string: bool = opt(
-        "debezium-json.infer-schema.primitive-as-string", BOOLEAN, default=False, doc=_INFERRED
-    )
-    canal_as_string: bool = opt("canal-json.infer-schema.primitive-as-string", BOOLEAN, default=False, doc=_INFERRED)
-    canal_strategy: str = opt(
-        "canal-json.infer-schema.strategy",
-        one_of("AUTO", "SQL_TYPE", "MYSQL_TYPE", fold=str.upper),
-        default="AUTO",
-        doc=_INFERRED,
-    )
-    canal_datetime: bool = opt(
-        "canal-json.mysql.treat-mysql-timestamp-as-datetime-enabled", BOOLEAN, default=True, doc=_INFERRED
-    )
-    canal_tinyint: bool = opt(
-        "canal-json.mysql.treat-tinyint1-as-boolean.enabled", BOOLEAN, default=True, doc=_INFERRED
+        doc="With 'ingestion.ignore-errors': how many records may be left out before the job ends; -1 means any number. "
+        "They are counted over restarts.",
+        example="1000",
     )
     debezium_distributed: bool = opt("debezium-json.distributed-tables", BOOLEAN, default=False, doc=_DISTRIBUTED)
     canal_distributed: bool = opt("canal-json.distributed-tables", BOOLEAN, default=False, doc=_DISTRIBUTED)
-    table_id_fields: str = opt(
-        "json.decode.parser-table-id.fields",
-        TEXT,
-        default="",
-        doc="Fields that name a record's table, separated by commas. Not supported yet.",
-        example="database,table",
-    )
-
     rules = (_tolerance,)
 
 
@@ -129,16 +116,20 @@ class KafkaIngestSinkOptions(OptionSet):
         "sink.add-tableId-to-header-enabled",
         BOOLEAN,
         default=False,
-        doc="Write the table's id as headers. Not supported yet.",
-        example="false",
+        doc="Write the parts of the table's id as the headers namespace, schemaName and tableName.",
+        example="true",
     )
-    custom_header: str = opt(
-        "sink.custom-header", TEXT, default="", doc="Headers for every record. Not supported yet.", example=""
+    custom_header: tuple[tuple[str, str], ...] = opt(
+        "sink.custom-header",
+        HEADERS,
+        default=(),
+        doc="Headers of every message: pairs 'name:value', joined by commas or semicolons.",
+        example="origin:shop,team:sales",
     )
     schema_included: bool = opt(
         "debezium-json.include-schema.enabled",
         BOOLEAN,
         default=False,
-        doc="Whether messages of debezium-json contain their schema. Only false is supported yet.",
-        example="false",
+        doc="Whether messages of debezium-json contain their schema, as Kafka Connect writes it.",
+        example="true",
     )

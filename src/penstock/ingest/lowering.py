@@ -90,7 +90,7 @@ class _Lowering:
         strategy = options.get("schema.inference.strategy", "continuous").strip().lower()
         several = "topic-pattern" in options or ";" in options.get("topic", "").strip(" ;")
         declared = options.get(DDLS, "").upper().count("CREATE TABLE")
-        infers = any(".infer-schema." in key or ".decode.parser-table-id" in key for key in options)
+        infers = any(part in key for key in options for part in (".infer-schema.", ".parser-table-id.", ".mysql."))
         limits = self.defn.collector is not None or "ingestion.error-tolerance.max-count" in options
         finds = strategy != "static" or several or infers or limits or declared != 1
         return self.defn.source.type == "kafka" and finds

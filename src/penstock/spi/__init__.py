@@ -23,6 +23,7 @@ from penstock.spi.plugin.formats import (
     Encoder,
     Format,
     FormatSpec,
+    PairsUpdates,
     RegistryFormat,
     TableFormat,
 )

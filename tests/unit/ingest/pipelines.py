@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.flow.kernels.session import Session
-from penstock.flow.rows.table_rows import TablesWork
+from penstock.flow.rows.table_rows import TableRows, TablesWork
 from penstock.ingest import lower, parse_pipeline
 from penstock.schemas import Schemas, SchemaVersion
 from penstock.spi import HIDDEN, KIND
@@ -46,6 +46,7 @@ class Pipeline:
     schemas: Schemas = field(default_factory=Schemas)
     history: list[SchemaVersion] = field(default_factory=list)
     rows: list[tuple[str, str, dict[str, Any]]] = field(default_factory=list)
+    batches: list[TableRows] = field(default_factory=list)
     passes: int = 0
     refused: int = 0
     _offsets: dict[tuple[str, int], int] = field(default_factory=dict)
@@ -62,12 +63,12 @@ class Pipeline:
         parts = self._divide(given)
         while True:
             self.passes += 1
-            rows, reports, counts = [], [], []
+            batches: list[TableRows] = []
+            reports, counts = [], []
             for part in parts:
                 task = self.work.open(self.schemas, Session("UTC"))
                 for batch in part:
-                    for found in task.process(batch):
-                        rows += _show(found.version, found.rows)
+                    batches += task.process(batch)
                 if report := task.report_schemas():
                     reports.append(report)
                 counts.append(task.report_rows())
@@ -75,7 +76,8 @@ class Pipeline:
                 counts = [each for each in counts if each]
                 found_counts = self.work.count(counts, self.refused, self.passes, "partition {}, offset {}".format)
                 self.refused = found_counts.refused
-                self.rows += rows
+                self.batches = batches
+                self.rows += [row for each in batches for row in _show(each.version, each.rows)]
                 return self
             versions = [each.version for each in self.work.evolve(self.schemas, reports)]
             assert versions

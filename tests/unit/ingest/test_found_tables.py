@@ -212,7 +212,7 @@ def test_the_sink_may_leave_out_kinds_of_changes():
     found = pipeline("value.format: json", sink=sink).run({"id": 1}).run({"id": 2, "n": 1}).run({"id": "x"})
     assert found.columns("orders") == "id STRING"
     assert found.table("orders") == [{"id": 1}, {"id": 2}, {"id": "x"}]
-    with pytest.raises(PipelineError, match="add.colum"):
+    with pytest.raises(PipelineError, match=r"add\.colum"):
         pipeline("value.format: json", sink="  include.schema.changes: add.colum\n")
 
 
@@ -225,7 +225,7 @@ def test_so_many_records_may_be_left_out(caplog):
     assert (found.refused, [row["id"] for row in found.table("orders")]) == (2, [1, 2])
     assert "table 'orders': partition 0, offset 1: " in caplog.text
     assert caplog.text.count("record left out") == 2
-    with pytest.raises(ExecutionError, match="3 records could not be read, and .*max-count' is 2.*offset 4"):
+    with pytest.raises(ExecutionError, match=r"3 records could not be read, and .*max-count' is 2.*offset 4"):
         found.run(b"[")
 
 
@@ -256,7 +256,7 @@ def test_a_value_that_does_not_fit_a_fixed_schema_is_an_error():
     ddl = "scan.value.initial-schemas.ddls: CREATE TABLE a (t STRING, id INT); CREATE TABLE b (t STRING, id INT)"
     good = [{"t": "a", "id": at} for at in range(5)]
     bad = [{"t": "a", "id": 1.5}, {"t": "a", "id": "7"}, {"t": "a", "id": 2**40}]
-    with pytest.raises(RecordError, match="field 'id'.*INT"):
+    with pytest.raises(RecordError, match=r"field 'id'.*INT"):
         pipeline(*lines, ddl).run(*good, bad[0])
     found = pipeline(*lines, ddl, "ingestion.ignore-errors: true").run(*bad[:1], *good, *bad[1:], {"t": "a", "n": 1})
     assert found.refused == 3

@@ -350,13 +350,6 @@ def test_what_comes_later_says_what_to_do():
         job(SOURCE.replace("topic: orders", "topic: orders\n  key.format: json") + PRINT)
 
 
-@pytest.mark.parametrize("option", ["debezium-json.include-schema.enabled", "sink.add-tableId-to-header-enabled"])
-def test_what_comes_later_in_sinks_says_what_to_do(option):
-    with pytest.raises(UnsupportedError, match=rf"p.yaml, line 13, column 3: '{option}': .* yet .leave it out"):
-        job(SOURCE + SINK + f"  {option}: true\n")
-    assert spec(SOURCE + SINK + f"  {option}: false\n").topics == ("db.orders",)
-
-
 def test_a_table_of_metadata_alone_would_lose_its_records():
     text = SOURCE.replace(DDL, "CREATE TABLE t (o BIGINT METADATA FROM 'offset')")
 

@@ -24,6 +24,9 @@ from penstock.spi import Column, Guarantee, Surface, TableDefinition, TableForma
 from penstock.types import STRING, RowType
 from penstock.types.casts import widens
 
+#: The objects of tables of pipelines: the headers of messages, and the name of the table in their keys.
+HEADERS, KEY_TABLE = "sink.headers", "key.table"
+
 _NO_COLUMNS = RowType((), nullable=False)
 
 
@@ -102,6 +105,8 @@ def build_sink(resolution: Resolution) -> KafkaSinkSpec:
         guarantee=options.guarantee,
         transactional_id_prefix=(options.transactional_id_prefix or "") if exactly_once else "",
         chooser=resolution.table.objects.get("sink.partitioner"),
+        headers=resolution.table.objects.get(HEADERS, ()),
+        key_table=resolution.table.objects.get(KEY_TABLE, ""),
     )
 
 

@@ -28,17 +28,15 @@ class RowFrame:
     tail: bytes
 
 
-def build_image_frames(
-    operation: str, came: str, went: str, *, omit: bool, others: Mapping[str, Any] | None = None
-) -> tuple[RowFrame, RowFrame]:
+def build_image_frames(operation: str, came: str, went: str, *, omit: bool) -> tuple[RowFrame, RowFrame]:
     """The frames of inserted and of deleted rows, with the value of the field ``operation``: ``came`` or ``went``.
 
-    ``others`` are fields that all messages have. ``omit`` leaves out the other image, which is null."""
+    ``omit`` leaves out the other image, which is null."""
     first = b"{" if omit else b'{"before":null,'
     between = b"" if omit else b',"after":null'
     return (
-        RowFrame(first + b'"after":', f',"{operation}":"{came}"{encode_fields(others or {})}}}'.encode()),
-        RowFrame(b'{"before":', between + f',"{operation}":"{went}"{encode_fields(others or {})}}}'.encode()),
+        RowFrame(first + b'"after":', f',"{operation}":"{came}"}}'.encode()),
+        RowFrame(b'{"before":', between + f',"{operation}":"{went}"}}'.encode()),
     )
 
 

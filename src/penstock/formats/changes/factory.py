@@ -10,9 +10,11 @@ from penstock.formats.changes.decode import ChangeDecoder
 from penstock.formats.changes.encode import ChangeJsonEncoder, RowFrame
 from penstock.formats.changes.metadata import check_keys
 from penstock.formats.changes.options import ChangeOptions
+from penstock.formats.changes.table_encode import ChangeFrames, TableChangeEncoder
 from penstock.formats.changes.table_reader import ChangeTableReader
 from penstock.formats.json.inference_options import InferenceOptions
 from penstock.options import OptionSet
+from penstock.spi import ChangeEncoder
 from penstock.types import DataType, RowType
 
 
@@ -42,7 +44,7 @@ class ChangeJsonFormat:
         known = check_keys(metadata, self.reads.known, self.identifier)
         return self.reads(schema, self.options.expect(options), known)
 
-    def encoder(self, schema: RowType, options: OptionSet) -> ChangeJsonEncoder:
+    def encoder(self, schema: RowType, options: OptionSet) -> ChangeEncoder:
         """An encoder for changes of rows of ``schema``. Raises SchemaError for maps with keys that are not strings, and
         OptionsError for options that are only for reading."""
         given = self.options.expect(options)
@@ -51,13 +53,26 @@ class ChangeJsonFormat:
 
 @dataclass(frozen=True)
 class TableChangeFormat(ChangeJsonFormat):
-    """A format of change data whose messages name their table."""
+    """A format of change data whose messages name their table. ``table_frames`` are what is around its rows."""
 
     table_keys: tuple[str, str]
+    table_frames: Callable[[Any, RowType], ChangeFrames]
 
-    def with_table(self, options: OptionSet, table: tuple[str, ...], primary_key: tuple[str, ...]) -> OptionSet:
-        """``options`` for messages that name the table, its database and, if the format has it, its primary key."""
-        return replace(self.options.expect(options), table=table, primary_key=primary_key)
+    def encoder(self, schema: RowType, options: OptionSet) -> ChangeEncoder:
+        """An encoder for changes of rows of ``schema``: of a table that the options name, with one message for an
+        update. Raises as the encoder of other formats does."""
+        given = self.options.expect(options)
+        if not given.table:
+            return super().encoder(schema, options)
+        return TableChangeEncoder(schema, given, self.identifier, self.table_frames(given, schema))
+
+    def with_table(
+        self, options: OptionSet, table: tuple[str, ...], primary_key: tuple[str, ...], *, with_schema: bool = False
+    ) -> OptionSet:
+        """``options`` for messages that name the table, its database and, if the format has them, its primary key and
+        its columns."""
+        given = self.options.expect(options)
+        return replace(given, table=table, primary_key=primary_key, with_schema=with_schema)
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,8 @@ class ChangeOptions(JsonTextOptions):
     #: The table that messages are written with: the parts of its id, or nothing, and its primary key.
     table: tuple[str, ...] = ()
     primary_key: tuple[str, ...] = ()
+    #: Whether its messages contain their schema, in formats that have one.
+    with_schema: bool = False
 
     @property
     def database(self) -> str | None:

@@ -25,7 +25,7 @@ class IngestWork:
     programs: Programs
     evolver: Evolver
     sink: SinkTables
-    errors: ErrorPolicy = ErrorPolicy()
+    errors: ErrorPolicy
 
     def open(self, schemas: Schemas, session: Session) -> IngestTask:
         """The work of a task."""

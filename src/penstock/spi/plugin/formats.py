@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -68,6 +68,14 @@ class ChangeEncoder(Encoder, Protocol):
 
 
 @runtime_checkable
+class PairsUpdates(ChangeEncoder, Protocol):
+    """An encoder that makes one message of an update, which has both rows: that of the row after it. The row before it
+    has none (null)."""
+
+    pairs_updates: Literal[True]
+
+
+@runtime_checkable
 class Format(Protocol):
     """A format of the registry."""
 
@@ -108,8 +116,11 @@ class TableFormat(ChangeFormat, Protocol):
     #: The keys of the metadata that name the table's database and the table.
     table_keys: tuple[str, str]
 
-    def with_table(self, options: OptionSet, table: tuple[str, ...], primary_key: tuple[str, ...]) -> OptionSet:
-        """``options`` for messages that name this table, by the parts of its id, and its primary key."""
+    def with_table(
+        self, options: OptionSet, table: tuple[str, ...], primary_key: tuple[str, ...], *, with_schema: bool = False
+    ) -> OptionSet:
+        """``options`` for messages that name this table, by the parts of its id, and its primary key, and contain
+        their schema if that is asked for and the format has one."""
 
 
 @runtime_checkable

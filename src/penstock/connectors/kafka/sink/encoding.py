@@ -25,13 +25,15 @@ from penstock.kafka.properties import ClientConfig
 from penstock.kafka.record_batches import EncodedBatch, RecordTooLargeError, encode
 from penstock.kafka.reserved import is_reserved
 from penstock.options import java_pattern
-from penstock.spi import KIND, ChangeFormat, FormatSpec, Task, formats, locate_error, origin_of
-from penstock.types import RowKind, RowType, arrow_type
+from penstock.spi import KIND, ChangeFormat, FormatSpec, PairsUpdates, Task, formats, locate_error, origin_of
+from penstock.types import STRING, Field, RowKind, RowType, arrow_type
 
 #: The brokers' default of max.message.bytes, for topics whose settings the user may not read.
 DEFAULT_MAX_MESSAGE_BYTES = 1_048_588
 
 _ROWS_IN_A_RUN = 4096
+#: The field of a key that names its table, as in Flink CDC.
+_TABLE_ID = "TableId"
 
 _Kinds = NDArray[np.int8] | None
 _Encode = Callable[[pa.RecordBatch, _Kinds], pa.BinaryArray | None]
@@ -43,7 +45,8 @@ def describe_work(sink: KafkaSinkSpec, client: ClientConfig, limits: Mapping[str
     for a table that upserts, and for tables that are found while the job runs."""
     if sink.metadata or sink.upserts or sink.chooses or sink.tables:
         return None
-    keys, values = (sink.key, sink.key_columns, sink.key_schema), (sink.value, sink.value_columns, sink.value_schema)
+    keys = sink.key, sink.key_columns, sink.key_schema, sink.key_table, sink.headers
+    values = (sink.value, sink.value_columns, sink.value_schema)
     batches = _max_batch_bytes(sink.topics[0], client, limits), client.batch_size
     return sink.schema, keys, values, _read_compression(client), batches
 
@@ -109,9 +112,11 @@ class RowEncoder:
             with _locate_errors(topic, origins):
                 keys = self._encode_keys(part)
             if not self._sink.upserts:
-                yield from self._encode_rows(
-                    topic, part, origins, keys, partial(self._value, part, _read_kinds(origins))
-                )
+                kinds = _read_kinds(origins)
+                if self._pairs_updates and kinds is not None:
+                    yield from self._encode_updates(topic, part, origins, keys, kinds)
+                else:
+                    yield from self._encode_rows(topic, part, origins, keys, partial(self._value, part, kinds))
                 continue
             changes = KeyedChanges.from_rows(part, origins, keys, _read_kinds(origins))
             if self._buffer is None:
@@ -172,6 +177,33 @@ class RowEncoder:
 
         if len(changes):
             yield from self._encode_rows(topic, changes.rows, changes.hidden, changes.keys, values)
+
+    def _encode_updates(
+        self,
+        topic: str,
+        rows: pa.RecordBatch,
+        hidden: pa.RecordBatch,
+        keys: pa.BinaryArray | None,
+        kinds: NDArray[np.int8],
+    ) -> Iterator[tuple[str, EncodedBatch]]:
+        """The record batches of changes, of which an update is one message, with the key of the row after it."""
+        with _locate_errors(topic, hidden):
+            values = self._value(rows, kinds)
+        assert values is not None, "a format of changes writes values"  # noqa: S101
+        chosen = values.is_valid()
+        left = None if keys is None else keys.filter(chosen)
+        yield from self._encode_rows(
+            topic, rows.filter(chosen), hidden.filter(chosen), left, lambda: values.filter(chosen)
+        )
+
+    @cached_property
+    def _pairs_updates(self) -> bool:
+        """Whether an update is one message."""
+        sink = self._sink
+        found = formats.get(sink.value.identifier)
+        if "__raw_value__" in self._metadata or not isinstance(found, ChangeFormat):
+            return False
+        return isinstance(found.encoder(sink.value_schema, sink.value.options), PairsUpdates)
 
     def _encode_rows(
         self,
@@ -236,8 +268,18 @@ class RowEncoder:
             return lambda rows, _: rows.column(index)
         if spec is None:
             return lambda rows, _: None
-        encode = _find_encoder(spec, schema)
-        return lambda rows, kinds: encode(rows.select(list(columns)).rename_columns(list(schema.names)), kinds)
+        table = self._sink.key_table if raw == "__raw_key__" else ""
+        if not table:
+            encode = _find_encoder(spec, schema)
+            return lambda rows, kinds: encode(rows.select(list(columns)).rename_columns(list(schema.names)), kinds)
+        keyed = RowType((Field(_TABLE_ID, STRING), *schema.fields))
+        encode = _find_encoder(spec, keyed)
+
+        def encode_keys(rows: pa.RecordBatch, kinds: _Kinds) -> pa.BinaryArray | None:
+            named = [pa.repeat(pa.scalar(table), rows.num_rows), *(rows.column(name) for name in columns)]
+            return encode(pa.RecordBatch.from_arrays(named, names=list(keyed.names)), kinds)
+
+        return encode_keys
 
     # --- topics and partitions -------------------------------------------------------------------------------
 
@@ -335,6 +377,9 @@ class RowEncoder:
         return np.where(np.asarray(micros.is_null()), now, millis) if micros.null_count else millis
 
     def _read_headers(self, rows: pa.RecordBatch) -> pa.Array | None:
+        if self._sink.headers:
+            each = pa.array([self._sink.headers], arrow_type(WRITABLE["headers"]))
+            return each.take(pa.array(np.zeros(rows.num_rows, np.int64)))
         for key in ("headers", "header-list"):
             if key in self._metadata:
                 # Spark has its own names for the parts of maps and rows.

@@ -29,7 +29,8 @@ class KafkaSinkSpec(KafkaTableSpec[KafkaSinkOptions]):
     names its topic in the metadata column ``topic``. A table that upserts takes rows of every kind. With
     ``buffer_rows`` a task keeps that many keys, and writes the last change of each. ``chooser`` is a user-defined
     object that chooses partitions instead of the option 'sink.partitioner'. One with ``tables`` has no columns, and no
-    topic unless all have the same: it stands for the tables that are found while the job runs.
+    topic unless all have the same: it stands for the tables that are found while the job runs. ``headers`` are those of
+    every message, and with ``key_table`` keys begin with the field TableId, which has that value.
     """
 
     schema: RowType
@@ -38,6 +39,8 @@ class KafkaSinkSpec(KafkaTableSpec[KafkaSinkOptions]):
     buffer_rows: int = 0
     chooser: Any = field(default=None, hash=False)
     tables: bool = False
+    headers: tuple[tuple[str, bytes], ...] = ()
+    key_table: str = ""
 
     @property
     def shown_topics(self) -> str:

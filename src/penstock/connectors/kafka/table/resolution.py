@@ -200,7 +200,9 @@ class Resolution:
             spec = FormatSpec.bind(found, self.given, self.origin, prefix, self._choose_subject(name))
             if isinstance(found, TableFormat) and self.table.surface is Surface.YAML and self.writes:
                 table_id = tuple(self.table.name.split("."))
-                spec = replace(spec, options=found.with_table(spec.options, table_id, self.table.primary_key))
+                schema_too = bool(self.table.objects.get("value.schema"))
+                options = found.with_table(spec.options, table_id, self.table.primary_key, with_schema=schema_too)
+                spec = replace(spec, options=options)
             if schema is not None:
                 self._try_schema(found, schema, spec, prefix)
         except OptionsError as error:
