@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 
 import pytest
@@ -22,9 +23,10 @@ from tests.scans import delete_below, recreate, scan_of, write
 
 @pytest.fixture
 def context(tmp_path):
-    """A start on a new checkpoint, or on one that has read ``scan`` up to ``reached``."""
+    """A start on a new checkpoint, or on one that has read ``scan`` up to ``reached``, by batches that are done up to
+    ``done``."""
 
-    def make(scan=None, reached=None):
+    def make(scan=None, reached=None, done=None):
         checkpoint = read_location(str(tmp_path / "checkpoint"))
         if scan is None:
             return StartContext("a", Settings(), checkpoint)
@@ -34,7 +36,10 @@ def context(tmp_path):
         if reached is not None:
             (topic,) = start
             start[topic]["partitions"]["0"]["offset"] = reached
-        return StartContext("a", Settings(), checkpoint, [start])
+        known = copy.deepcopy(start)
+        if done is not None:
+            known[topic]["partitions"]["0"]["offset"] = done
+        return StartContext("a", Settings(), checkpoint, [start], [known])
 
     return make
 
@@ -103,6 +108,8 @@ def test_offsets_that_retention_has_deleted(kafka, kafka_admin, topic, context):
         "without them ('properties.auto.offset.reset' is for starts without a checkpoint)"
     )
     check_scan(earliest(kafka, name, scan_fail__on__data__loss="false"), 0, start)
+    with pytest.raises(PossibleDataLossError, match=r"up to offset 2 \(up to 1 by batches that are done\), but"):
+        check_scan(scan, 0, context(scan, reached=2, done=1))
 
 
 def test_records_of_a_batch_that_may_be_committed_are_not_missed(kafka, kafka_admin, topic, context, tmp_path):

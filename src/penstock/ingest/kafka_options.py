@@ -70,8 +70,8 @@ class KafkaIngestSourceOptions(OptionSet):
         "scan.max.pre.fetch.records",
         INTEGER,
         default=50,
-        doc="Accepted without effect: the columns of a table are inferred from all records of a batch before one of them "
-        "is written, and not from some that are read in advance.",
+        doc="Accepted without effect: the columns of a table are inferred from all records of a batch before one of "
+        "them is written, and not from some that are read in advance.",
         example="0",
     )
     metadata: str = opt(
@@ -85,8 +85,8 @@ class KafkaIngestSourceOptions(OptionSet):
         "ingestion.error-tolerance.max-count",
         INTEGER,
         default=-1,
-        doc="With 'ingestion.ignore-errors': how many records may be left out before the job ends; -1 means any number. "
-        "They are counted over restarts.",
+        doc="With 'ingestion.ignore-errors': how many records may be left out before the job ends; -1 means any "
+        "number. They are counted over restarts.",
         example="1000",
     )
     debezium_distributed: bool = opt("debezium-json.distributed-tables", BOOLEAN, default=False, doc=_DISTRIBUTED)

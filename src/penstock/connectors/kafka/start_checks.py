@@ -41,8 +41,10 @@ def check_scan(scan: KafkaScanSpec, ordinal: int, context: StartContext) -> None
         _check_start(session, scan, context.settings.start_time)
         return
     reached = context.reached[ordinal] if ordinal < len(context.reached) else known["start"]
+    done = context.done[ordinal] if ordinal < len(context.done) else known["start"]
     stop = known.get("stop")
-    _check_reached(session, scan, Positions.from_json(reached), Positions.from_json(stop) if stop else None)
+    ends = Positions.from_json(stop) if stop else None
+    _check_reached(session, scan, Positions.from_json(reached), Positions.from_json(done), ends)
 
 
 def _check_start(session: Session, scan: KafkaScanSpec, start_time: int | None) -> None:
@@ -62,7 +64,9 @@ def _check_start(session: Session, scan: KafkaScanSpec, start_time: int | None) 
     resolve_stop(session, scan, resolve_start(session, scan, start_time))
 
 
-def _check_reached(session: Session, scan: KafkaScanSpec, reached: Positions, stop: Positions | None) -> None:
+def _check_reached(
+    session: Session, scan: KafkaScanSpec, reached: Positions, done: Positions, stop: Positions | None
+) -> None:
     """Raises PossibleDataLossError where the logs lack records that a job has still to read. Topics that are gone may
     have been read to their ends, which planning finds out."""
     if not scan.options.fail_on_data_loss:
@@ -84,7 +88,8 @@ def _check_reached(session: Session, scan: KafkaScanSpec, reached: Positions, st
         if end is not None and end.offset < at:
             raise truncation_error(tp, at, end.offset)
         if first[tp].offset > at:
-            raise retention_error(tp, at, first[tp].offset)
+            known = done.at.get(tp)
+            raise retention_error(tp, at, first[tp].offset, at if known is None else known.offset)
 
 
 def check_sink(spec: KafkaSinkSpec, context: StartContext) -> None:

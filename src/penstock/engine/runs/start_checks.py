@@ -100,7 +100,8 @@ def check_sources(start: JobStart) -> None:
         checkpoint = None
     # A batch that was planned may be committed: then what is before its end is not needed any more.
     reached = () if checkpoint is None else checkpoint.offsets(checkpoint.last("offsets")) or ()
-    context = StartContext(job.name, job.settings, checkpoint, reached)
+    done = () if checkpoint is None else checkpoint.offsets(checkpoint.last("commits")) or ()
+    context = StartContext(job.name, job.settings, checkpoint, reached, done)
     for ordinal, scan in enumerate(found):
         connector = runtime(scan.connector)
         if isinstance(connector, ChecksScans):

@@ -16,12 +16,14 @@ from penstock.spi.plugin.outputs import Output
 class StartContext:
     """What is known about a job before Spark starts. ``checkpoint`` is None where only Spark can read it. ``reached``
     has the positions after the last planned batch, by the number of the source, before which records may no longer be
-    needed, since the batch may be committed. It is empty before the first."""
+    needed, since the batch may be committed, and ``done`` has those after the last batch that is known to be. They are
+    empty before the first."""
 
     job: str
     settings: Settings
     checkpoint: Checkpoint | None
     reached: Sequence[Mapping[str, Any]] = ()
+    done: Sequence[Mapping[str, Any]] = ()
 
 
 @runtime_checkable

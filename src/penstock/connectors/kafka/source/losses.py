@@ -35,11 +35,14 @@ def truncation_error(tp: TopicPartition, reached: int, end: int) -> PossibleData
     )
 
 
-def retention_error(tp: TopicPartition, reached: int, first: int) -> PossibleDataLossError:
-    """The error of a log that begins after the end of what was read."""
+def retention_error(tp: TopicPartition, reached: int, first: int, done: int) -> PossibleDataLossError:
+    """The error of a log that begins after the end of what was read. Batches that are known to be ``done`` end
+    before that, perhaps."""
+    until = f" (up to {done} by batches that are done)" if done < reached else ""
     return PossibleDataLossError(
-        f"topic '{tp[0]}', partition {tp[1]} was read up to offset {reached}, but its log now begins at {first}: the "
-        f"{first - reached:,} records between were deleted before they were read. Raise the topic's retention; "
+        f"topic '{tp[0]}', partition {tp[1]} was read up to offset {reached}{until}, but its log now begins at "
+        f"{first}: the {first - reached:,} records between were deleted before they were read. Raise the topic's "
+        f"retention; "
         f"{SKIPPING} ({_NO_RESET})"
     )
 
