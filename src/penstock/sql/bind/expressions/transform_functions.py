@@ -139,6 +139,8 @@ def _concat(scope: ExpressionBinder, given: UnboundCall) -> Expression:
 def _coalesce(scope: ExpressionBinder, given: UnboundCall) -> Expression:
     """Nullable, unlike IFNULL."""
     found = scope.bind_flink_call(given)
+    if not isinstance(found, Call):
+        return found
     return Call("COALESCE", found.operands, type=found.type.with_nullability(True), place=found.place)
 
 
@@ -232,23 +234,28 @@ def _derive_digits(sign: str, left: DecimalType, right: DecimalType, most: int) 
 # --- text and bytes --------------------------------------------------------------------------------------------
 
 
+def _bind_bytes(scope: ExpressionBinder, given: UnboundCall, count: int) -> tuple[Expression, ...]:
+    """The arguments of a function of ``count`` BYTES and of numbers."""
+    args = [scope.bind(each) for each in given.args]
+    for at, (arg, value) in enumerate(zip(given.args, args, strict=True)):
+        if root(value.type) != "NULL" and not (root(value.type) == "BYTES" if at < count else is_integer(value.type)):
+            raise _refuse_type(scope, arg, given.name, "BYTES" if at < count else "INT", value.type)
+    return tuple(coerce(each, BYTES if at < count else INT) for at, each in enumerate(args))
+
+
 def _position(scope: ExpressionBinder, given: UnboundCall) -> Expression:
     """``POSITION`` and ``LOCATE``, of BYTES too."""
     _check_count(scope, given, 2, 3)
-    args = tuple(scope.bind(each) for each in given.args)
-    if any(root(each.type) == "BYTES" for each in args[:2]):
-        args = (*(coerce(each, BYTES) for each in args[:2]), *args[2:])
+    if any(root(scope.bind(each).type) == "BYTES" for each in given.args[:2]):
+        args = _bind_bytes(scope, given, 2)
         return call("POSITION OF BYTES", *args, type=INT, place=scope.source.at(given.at))
     return scope.bind_flink_call(UnboundCall(given.at, "LOCATE", given.args))
 
 
 def _overlay(scope: ExpressionBinder, given: UnboundCall) -> Expression:
-    args = tuple(scope.bind(each) for each in given.args)
-    if root(args[0].type) != "BYTES":
+    if root(scope.bind(given.args[0]).type) != "BYTES":
         return scope.bind_flink_call(given)
-    if root(args[1].type) not in ("BYTES", "NULL"):
-        raise _refuse_type(scope, given.args[1], "OVERLAY", "BYTES", args[1].type)
-    args = args[0], coerce(args[1], BYTES), *args[2:]
+    args = _bind_bytes(scope, given, 2)
     return call("OVERLAY OF BYTES", *args, type=BYTES, place=scope.source.at(given.at))
 
 
