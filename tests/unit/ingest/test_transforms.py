@@ -279,8 +279,10 @@ def test_columns_of_the_primary_key_may_not_be_left_out():
     assert "leaves out 'id', a column of the primary key (add it" in reasons(rule(projection="name"))
     found = TransformBinder((rule(projection="name"),), trim_keys=True).bind("t", SCHEMA).schema
     assert (found.primary_key, found.row.names) == ((), ("name",))
+    assert "leaves out 'id'" in reasons(rule(projection="name", primary_keys=("name",)))
     renamed = TransformBinder((rule(projection="id AS key", primary_keys=("key",)),)).bind("t", SCHEMA).schema
     assert renamed.primary_key == ("key",)
+    assert "leaves out 'id'" in reasons(rule(projection="id AS key"))
 
 
 # --- mistakes --------------------------------------------------------------------------------------------------
@@ -312,6 +314,10 @@ def test_all_mistakes_of_a_rule_are_told_with_their_places():
         ({"projection": "id, name AS __table_name__"}, "'__table_name__' is the name of a metadata column"),
         ({"projection": "*", "primary_keys": ("nam",)}, "'primary-keys': 'nam' is not a column (did you mean 'name'?)"),
         ({"projection": "*", "partition_keys": ("x",)}, "'partition-keys': 'x' is not a column"),
+        (
+            {"projection": "*, __data_event_type__ AS op", "primary_keys": ("id", "op")},
+            "'primary-keys': 'op' cannot be in the primary key: the two rows of an update differ in it",
+        ),
         ({"filter": "name"}, "a condition must be BOOLEAN, not STRING"),
         ({"filter": "name LIKE '['"}, "LIKE without ESCAPE takes a regular expression of Java, and '[' is not one"),
         ({"projection": "*, DATE_FORMAT_TZ(NOW(), 'X') AS t"}, "'X' is not a time zone that is known here"),

@@ -299,6 +299,8 @@ class Scope(Names):
     def _no_function_error(self, call: UnboundCall) -> DefinitionError:
         if call.name in missing():
             return self._unsupported_error(call.name, call.at)
+        if call.name == "POSITION FROM":
+            return self._error(call, "POSITION takes no FROM", "write LOCATE(a, b, start)")
         if call.name in WINDOWS:
             table = f"FROM TABLE({call.name.partition('_')[0]}(TABLE .., DESCRIPTOR(..), ..))"
             reason, hint = f"{call.name} in an expression", f"a window is a table of a query: {table}"
