@@ -132,6 +132,15 @@ def test_the_binder_knows_every_function_of_transforms():
     assert transform_functions().keys() <= found
 
 
+def test_arguments_are_bound_once():
+    """Not twice at each level."""
+    text = "x"
+    for _ in range(40):
+        text = f"CAST(TO_DATE({text}) AS STRING)"
+
+    assert value_of(text, "2020-01-31")[0] == "2020-01-31"
+
+
 ATOMS = ["a", "i", "p", "t", "z", "y", "r", "r[1]", "m['x']", "l[1]", "NULL", "1", "-2.5", "'2020-01-31'", "TRUE"]
 ATOMS += ["INTERVAL '1' MONTH", "__table_name__", "b"]
 FORMS = ["({} + {})", "({} / {})", "({} || {})", "({} = {})", "({} <> {})", "({} AND {})", "({} LIKE {})", "{}[{}]"]

@@ -14,7 +14,7 @@ from penstock.flow.kernels.moments.local import is_known_zone
 from penstock.flow.kernels.rowwise import ValueFailure
 from penstock.flow.kernels.texts.java_regex import compile_pattern
 from penstock.plan.expressions import Call, ColumnRef, Expression, FieldAccess, Literal, call, cast, coerce
-from penstock.sql.bind.expressions.binding import ExpressionBinder
+from penstock.sql.bind.expressions.binding import Bound, ExpressionBinder
 from penstock.sql.bind.expressions.transform_casts import in_utc, limit_type, require, to_text, with_type
 from penstock.sql.parse.syntax import Unbound, UnboundCall, UnboundLiteral
 from penstock.types import (
@@ -49,6 +49,13 @@ def bind_call(scope: ExpressionBinder, given: UnboundCall) -> Expression:
     """A call, without the NOT before its operator. Raises SqlError, SchemaError or UnsupportedError with its place."""
     bind = None if given.spaces else _FORMS.get(given.name)
     return scope.bind_flink_call(given) if bind is None else bind(scope, given)
+
+
+def _bind_first(scope: ExpressionBinder, given: UnboundCall, count: int = 1) -> tuple[UnboundCall, list[Expression]]:
+    """The call with its first arguments bound, which are bound once; and these."""
+    bound = [scope.bind(each) for each in given.args[:count]]
+    parts = (Bound(each.at, value) for each, value in zip(given.args, bound, strict=False))
+    return replace(given, args=(*parts, *given.args[count:])), bound
 
 
 def limit_column(scope: ExpressionBinder, value: Expression) -> Expression:
@@ -106,7 +113,7 @@ def _like(scope: ExpressionBinder, given: UnboundCall) -> Expression:
     """``LIKE`` looks for a regular expression of Java anywhere in the text; with ESCAPE it is that of SQL."""
     if len(given.args) == 3:
         return scope.bind_flink_call(given)
-    pattern = scope.bind(given.args[1])
+    given, (_, pattern) = _bind_first(scope, given, 2)
     if isinstance(pattern, Literal) and isinstance(pattern.value, str) and not _is_regex(pattern.value):
         reason = f"LIKE without ESCAPE takes a regular expression of Java, and '{pattern.value}' is not one"
         raise scope.source.error(given.args[1].at, reason, "for a pattern of SQL, write ESCAPE '!' behind it")
@@ -170,8 +177,8 @@ def _allow_nulls(given: DataType) -> DataType:
 
 def _element(scope: ExpressionBinder, given: UnboundCall) -> Expression:
     """An element of an array or a map, or a field of a row by its constant number."""
-    base, index = given.args
-    found = scope.bind(base)
+    index = given.args[1]
+    given, (found,) = _bind_first(scope, given)
     number = int(index.text) if isinstance(index, UnboundLiteral) and _is_whole(index) else None
     if isinstance(found.type, RowType):
         if number is None or not 1 <= number <= len(found.type.fields):
@@ -246,14 +253,16 @@ def _bind_bytes(scope: ExpressionBinder, given: UnboundCall, count: int) -> tupl
 def _position(scope: ExpressionBinder, given: UnboundCall) -> Expression:
     """``POSITION`` and ``LOCATE``, of BYTES too."""
     _check_count(scope, given, 2, 3)
-    if any(root(scope.bind(each).type) == "BYTES" for each in given.args[:2]):
+    given, sides = _bind_first(scope, given, 2)
+    if any(root(each.type) == "BYTES" for each in sides):
         args = _bind_bytes(scope, given, 2)
         return call("POSITION OF BYTES", *args, type=INT, place=scope.source.at(given.at))
     return scope.bind_flink_call(UnboundCall(given.at, "LOCATE", given.args))
 
 
 def _overlay(scope: ExpressionBinder, given: UnboundCall) -> Expression:
-    if root(scope.bind(given.args[0]).type) != "BYTES":
+    given, (text,) = _bind_first(scope, given)
+    if root(text.type) != "BYTES":
         return scope.bind_flink_call(given)
     args = _bind_bytes(scope, given, 2)
     return call("OVERLAY OF BYTES", *args, type=BYTES, place=scope.source.at(given.at))
@@ -279,10 +288,11 @@ def _decode(scope: ExpressionBinder, given: UnboundCall) -> Expression:
 
 def _format(scope: ExpressionBinder, given: UnboundCall) -> Expression:
     """``DATE_FORMAT``, of TIME too."""
-    if len(given.args) != 2 or not isinstance(scope.bind(given.args[0]).type, TimeType):
+    given, moments = _bind_first(scope, given)
+    if len(given.args) != 2 or not isinstance(moments[0].type, TimeType):
         return scope.bind_flink_call(given)
-    moment, pattern = cast(scope.bind(given.args[0]), _FULL), scope.string(given.args[1], given.name)
-    return call("DATE_FORMAT", moment, pattern, type=STRING, place=scope.source.at(given.at))
+    pattern = scope.string(given.args[1], given.name)
+    return call("DATE_FORMAT", cast(moments[0], _FULL), pattern, type=STRING, place=scope.source.at(given.at))
 
 
 def _format_in_zone(scope: ExpressionBinder, given: UnboundCall) -> Expression:
@@ -304,9 +314,9 @@ def _format_in_zone(scope: ExpressionBinder, given: UnboundCall) -> Expression:
 
 def _to_date(scope: ExpressionBinder, given: UnboundCall) -> Expression:
     """Of text by a pattern, and the date of a timestamp, which is in UTC for a TIMESTAMP_LTZ."""
-    value = scope.bind(given.args[0]) if len(given.args) == 1 else None
-    if value is None:
+    if len(given.args) != 1:
         return scope.bind_flink_call(given)
+    given, (value,) = _bind_first(scope, given)
     if isinstance(value.type, TimestampType):
         return cast(in_utc(value), DATE)
     pattern = UnboundLiteral(given.at, "STRING", _DAY)
@@ -315,16 +325,17 @@ def _to_date(scope: ExpressionBinder, given: UnboundCall) -> Expression:
 
 def _to_instant(scope: ExpressionBinder, given: UnboundCall) -> Expression:
     """``TO_TIMESTAMP_LTZ``: of text, the row fails where Flink SQL has NULL."""
+    given, values = _bind_first(scope, given)
     found = scope.bind_flink_call(given)
-    text = scope.bind(given.args[0])
-    return require(found, text) if root(text.type) == "STRING" else found
+    return require(found, values[0]) if root(values[0].type) == "STRING" else found
 
 
 def _to_timestamp(scope: ExpressionBinder, given: UnboundCall) -> Expression:
     """The row fails where Flink SQL has NULL."""
     pattern = (UnboundLiteral(given.at, "STRING", _SECOND),) if len(given.args) == 1 else ()
+    given, texts = _bind_first(scope, given)
     found = scope.bind_flink_call(UnboundCall(given.at, given.name, (*given.args, *pattern)))
-    return require(found, scope.bind(given.args[0]))
+    return require(found, texts[0])
 
 
 def _add_time(scope: ExpressionBinder, given: UnboundCall) -> Expression:
