@@ -341,6 +341,9 @@ def test_functions_of_the_user_are_called():
     found = transformed(rows((INSERT, 4, "a", None)), rule(projection="id, twice(id) AS more"), functions=mine)
 
     assert found == [(INSERT, 4, 8)]
+    binder = TransformBinder((rule(filter="twice(id) > 1"), rule()), functions=mine)
+    assert binder.bind("shop.orders", SCHEMA).calls
+    assert not TransformBinder(()).bind("shop.orders", SCHEMA).calls
 
 
 def test_a_transform_can_be_pickled():
