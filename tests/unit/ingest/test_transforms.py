@@ -247,6 +247,26 @@ def test_metadata_columns_name_the_table(table, expected):
     assert [str(each.type) for each in bound.schema.row.fields[1:]] == ["STRING NOT NULL"] * 3
 
 
+def test_tables_that_share_a_rule_keep_their_names_and_types():
+    binder = TransformBinder((rule(projection="id, __table_name__ || '/' || price AS place"),))
+    other = replace(SCHEMA, row=parse_columns("id BIGINT NOT NULL, name STRING, price DOUBLE"))
+    bound = [binder.bind("a.one", SCHEMA), binder.bind("a.two", SCHEMA), binder.bind("a.three", other)]
+    given = [rows((INSERT, 1, "a", Decimal(5)))] * 2 + [rows((INSERT, 1, "a", 5.5), columns=other.row)]
+
+    places = [each.apply(batch).column(1)[0].as_py() for each, batch in zip(bound, given, strict=True)]
+
+    assert places == ["one/5.00", "two/5.00", "three/5.5"]
+    assert bound[0].rule is bound[1].rule is not bound[2].rule
+
+
+def test_a_filter_reads_the_kind_of_a_change():
+    changes = [(INSERT, 1, "a", None), (BEFORE, 1, "a", None), (AFTER, 1, "b", None), (DELETE, 1, "b", None)]
+
+    found = transformed(rows(*changes), rule(projection="id", filter="__data_event_type__ IN ('+I', '+U')"))
+
+    assert found == [(INSERT, 1), (INSERT, 1)]
+
+
 # --- the schema ------------------------------------------------------------------------------------------------
 
 
