@@ -11,15 +11,12 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import DefinitionError, PipelineError, RecordError, UnsupportedError
-from penstock.flow.functions import strings
 from penstock.ingest.definition import TransformDef
-from penstock.ingest.transforms import DecimalPrecisionMode, TransformBinder, choose_rule, split_table_options
+from penstock.ingest.transforms import TransformBinder, choose_rule, split_table_options
 from penstock.options import Origin
-from penstock.plan.scalar_functions import functions, transform_functions
 from penstock.schemas import TableSchema
 from penstock.spi import HIDDEN, KIND
-from penstock.sql import NamedFunctions, function_of_code, parse_expression
-from penstock.sql.bind.expressions.scope import known_functions
+from penstock.sql import NamedFunctions, function_of_code
 from penstock.types import Field, RowKind, RowType, arrow_schema, parse_columns
 
 INSERT, BEFORE, AFTER, DELETE = RowKind
@@ -51,14 +48,6 @@ def transformed(batch: pa.RecordBatch, *rules: TransformDef, **settings: Any) ->
     assert made.schema.names == [*names, *HIDDEN.names, KIND]
     assert made.schema.field(KIND).type == pa.int8()
     return [(RowKind(each[KIND] or 0), *(each[name] for name in names)) for each in made.to_pylist()]
-
-
-def value_of(expression: str, value: Any = None, data_type: str = "STRING", **settings: Any) -> Any:
-    """The value of an expression of the column ``x``, and its type."""
-    row = parse_columns(f"x {data_type}")
-    transform = TransformBinder((rule(projection=f"{expression} AS y"),), **settings).bind("t", TableSchema(row))
-    made = transform.apply(pa.RecordBatch.from_arrays([pa.array([value], arrow_schema(row)[0].type)], names=["x"]))
-    return made.column(0)[0].as_py(), str(transform.schema.row.fields[0].type)
 
 
 def reasons(*rules: TransformDef, schema: TableSchema = SCHEMA, **settings: Any) -> str:
@@ -126,25 +115,25 @@ def test_updates_that_follow_each_other_are_decided_one_by_one():
         (DELETE, 3, "a", 9),
         (INSERT, 4, "a", 1),
     ]
-    given = rows(*((kind, key, name, Decimal(price)) for kind, key, name, price in changes))
+    changed = rows(*((kind, key, name, Decimal(price)) for kind, key, name, price in changes))
 
-    found = transformed(given, rule(projection="id", filter="price > 5"))
+    found = transformed(changed, rule(projection="id", filter="price > 5"))
 
     assert found == [(INSERT, 1), (DELETE, 2), (DELETE, 3)]
 
 
 def test_a_filter_reads_columns_of_the_source_and_computed_ones():
-    given = rows((INSERT, 1, "ab", Decimal(1)), (INSERT, 2, "abc", Decimal(1)), (INSERT, 3, "abcd", Decimal(2)))
+    changed = rows((INSERT, 1, "ab", Decimal(1)), (INSERT, 2, "abc", Decimal(1)), (INSERT, 3, "abcd", Decimal(2)))
 
-    found = transformed(given, rule(projection="id, CHAR_LENGTH(name) AS size", filter="size > 2 AND price < 2"))
+    found = transformed(changed, rule(projection="id, CHAR_LENGTH(name) AS size", filter="size > 2 AND price < 2"))
 
     assert found == [(INSERT, 2, 3)]
 
 
 def test_a_row_that_the_filter_leaves_out_may_not_be_computable():
-    given = rows((INSERT, 1, "x", None), (INSERT, 2, "2020-01-31", None))
+    changed = rows((INSERT, 1, "x", None), (INSERT, 2, "2020-01-31", None))
 
-    found = transformed(given, rule(projection="id, DATE_ADD(name, 1) AS after", filter="name <> 'x'"))
+    found = transformed(changed, rule(projection="id, DATE_ADD(name, 1) AS after", filter="name <> 'x'"))
 
     assert found == [(INSERT, 2, "2020-02-01")]
 
@@ -159,9 +148,9 @@ def test_a_row_that_cannot_be_computed_is_named_by_its_offset():
 
 
 def test_a_random_column_has_one_value_in_filter_and_projection():
-    given = rows(*((INSERT, key, "a", None) for key in range(200)))
+    changed = rows(*((INSERT, key, "a", None) for key in range(200)))
 
-    found = transformed(given, rule(projection="id, RAND_INTEGER(2) AS coin", filter="coin = 1"))
+    found = transformed(changed, rule(projection="id, RAND_INTEGER(2) AS coin", filter="coin = 1"))
 
     assert {coin for _, _, coin in found} == {1}
 
@@ -220,31 +209,6 @@ def test_a_star_may_have_a_backslash_but_not_in_text():
     assert found == [(INSERT, 1, "a", None, r"\*")]
 
 
-@pytest.mark.parametrize(
-    ("expression", "expected"),
-    [("2 + 3 * 4", 14), ("(2 + 3) * 4", 20), ("20 - 4 - 3", 13), ("NOT 1 = 2 AND 2 = 2 OR 1 = 1", True)],
-)
-def test_operators_bind_as_they_are_written(expression, expected):
-    assert value_of(expression)[0] == expected
-
-
-def test_a_decimal_of_38_digits_is_kept():
-    exact = Decimal("12345678901234567890123456789.012345678")
-    more = Decimal("12345678901234567890123456790.012345678")
-
-    assert value_of("x", exact, "DECIMAL(38, 9)") == (exact, "DECIMAL(38, 9)")
-    wide = DecimalPrecisionMode.UP_TO_38
-    assert value_of("x + 1", exact, "DECIMAL(38, 9)", decimals=wide) == (more, "DECIMAL(38, 9)")
-    assert value_of("x + 1", exact, "DECIMAL(38, 9)") == (None, "DECIMAL(19, 9)")
-    assert value_of("x + 1 > x", exact, "DECIMAL(38, 9)")[0] is True  # inside, all digits count
-
-
-@pytest.mark.parametrize("text", ["ünïcödé", "天地玄黄", "🙂", "it''s"])
-def test_literals_have_any_characters(text):
-    assert value_of(f"'{text}'")[0] == text.replace("''", "'")
-    assert value_of(f"x = '{text}'", text.replace("''", "'"))[0] is True
-
-
 def test_precision_length_and_comment_of_a_column_are_kept():
     row = RowType(
         (
@@ -283,6 +247,26 @@ def test_metadata_columns_name_the_table(table, expected):
     assert [str(each.type) for each in bound.schema.row.fields[1:]] == ["STRING NOT NULL"] * 3
 
 
+def test_tables_that_share_a_rule_keep_their_names_and_types():
+    binder = TransformBinder((rule(projection="id, __table_name__ || '/' || price AS place"),))
+    other = replace(SCHEMA, row=parse_columns("id BIGINT NOT NULL, name STRING, price DOUBLE"))
+    bound = [binder.bind("a.one", SCHEMA), binder.bind("a.two", SCHEMA), binder.bind("a.three", other)]
+    given = [rows((INSERT, 1, "a", Decimal(5)))] * 2 + [rows((INSERT, 1, "a", 5.5), columns=other.row)]
+
+    places = [each.apply(batch).column(1)[0].as_py() for each, batch in zip(bound, given, strict=True)]
+
+    assert places == ["one/5.00", "two/5.00", "three/5.5"]
+    assert bound[0].rule is bound[1].rule is not bound[2].rule
+
+
+def test_a_filter_reads_the_kind_of_a_change():
+    changes = [(INSERT, 1, "a", None), (BEFORE, 1, "a", None), (AFTER, 1, "b", None), (DELETE, 1, "b", None)]
+
+    found = transformed(rows(*changes), rule(projection="id", filter="__data_event_type__ IN ('+I', '+U')"))
+
+    assert found == [(INSERT, 1), (INSERT, 1)]
+
+
 # --- the schema ------------------------------------------------------------------------------------------------
 
 
@@ -315,8 +299,10 @@ def test_columns_of_the_primary_key_may_not_be_left_out():
     assert "leaves out 'id', a column of the primary key (add it" in reasons(rule(projection="name"))
     found = TransformBinder((rule(projection="name"),), trim_keys=True).bind("t", SCHEMA).schema
     assert (found.primary_key, found.row.names) == ((), ("name",))
+    assert "leaves out 'id'" in reasons(rule(projection="name", primary_keys=("name",)))
     renamed = TransformBinder((rule(projection="id AS key", primary_keys=("key",)),)).bind("t", SCHEMA).schema
     assert renamed.primary_key == ("key",)
+    assert "leaves out 'id'" in reasons(rule(projection="id AS key"))
 
 
 # --- mistakes --------------------------------------------------------------------------------------------------
@@ -348,6 +334,10 @@ def test_all_mistakes_of_a_rule_are_told_with_their_places():
         ({"projection": "id, name AS __table_name__"}, "'__table_name__' is the name of a metadata column"),
         ({"projection": "*", "primary_keys": ("nam",)}, "'primary-keys': 'nam' is not a column (did you mean 'name'?)"),
         ({"projection": "*", "partition_keys": ("x",)}, "'partition-keys': 'x' is not a column"),
+        (
+            {"projection": "*, __data_event_type__ AS op", "primary_keys": ("id", "op")},
+            "'primary-keys': 'op' cannot be in the primary key: the two rows of an update differ in it",
+        ),
         ({"filter": "name"}, "a condition must be BOOLEAN, not STRING"),
         ({"filter": "name LIKE '['"}, "LIKE without ESCAPE takes a regular expression of Java, and '[' is not one"),
         ({"projection": "*, DATE_FORMAT_TZ(NOW(), 'X') AS t"}, "'X' is not a time zone that is known here"),
@@ -361,61 +351,7 @@ def test_a_mistake_says_what_to_do(given, reason):
     assert reason in reasons(rule(**given))
 
 
-# --- the dialect -----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("expression", "value", "expected"),
-    [
-        ("x = 'a'", None, False),
-        ("x <> 'a'", None, True),
-        ("x > 'a'", None, False),
-        ("NOT x > 'a'", None, True),
-        ("x IN ('a', NULL)", "b", False),
-        ("x NOT IN ('a')", None, True),
-        ("x BETWEEN 'a' AND 'c'", None, False),
-        ("x LIKE 'a.c'", "xabcx", True),
-        ("x LIKE 'a%'", "abc", False),
-        ("x LIKE 'a%' ESCAPE '!'", "abc", True),
-        ("x || 1 || TRUE", None, "null1true"),
-        ("CAST(x AS INT)", "-7.9", -7),
-        ("CAST(x AS INT)", "99999999999", 2**31 - 1),
-        ("CAST(x AS BIGINT)", "9223372036854775807", 2**63 - 1),
-        ("CAST(x AS INT)", "seven", None),
-        ("TRY_CAST(x AS INT)", "7.9", None),
-        ("TRY_CAST(x AS INT)", " 7 ", 7),
-        ("CAST(x AS BOOLEAN)", "yes", False),
-        ("TRY_CAST(x AS BOOLEAN)", "yes", True),
-        ("TRY_CAST(x AS TIMESTAMP)", "2020-01-01 00:00:00", None),
-        ("CAST(CAST(x AS TIMESTAMP) AS STRING)", "2020-01-02T03:04", "2020-01-02T03:04"),
-        ("CAST(CAST(x AS TIMESTAMP) AS STRING)", "2020-01-02T03:04:05.120", "2020-01-02T03:04:05.120"),
-        ("TO_DATE(x)", "2020-01-01 00:00:00", None),
-        ("TO_BASE64(FROM_BASE64_BINARY(x))", "AP8=", "AP8="),
-        ("ARRAY[1, 2][0]", None, None),
-        ("ROW('a', 2)[2]", None, 2),
-    ],
-)
-def test_expressions_mean_what_they_mean_in_flink_cdc(expression, value, expected):
-    assert value_of(expression, value)[0] == expected
-
-
-def test_points_in_time_are_in_the_session_or_in_utc():
-    moment = pa.scalar(1_600_000_000_000_000, pa.timestamp("us", "UTC")).as_py()
-    tokyo = {"zone": "Asia/Tokyo"}
-
-    assert value_of("DATE_FORMAT(x, 'HH')", moment, "TIMESTAMP_LTZ(3)", **tokyo)[0] == "21"
-    assert value_of("EXTRACT(HOUR FROM x)", moment, "TIMESTAMP_LTZ(3)", **tokyo)[0] == 21
-    assert value_of("CAST(x AS STRING)", moment, "TIMESTAMP_LTZ(3)", **tokyo)[0] == "2020-09-13T12:26:40"
-    assert value_of("CAST(CAST(x AS TIMESTAMP) AS STRING)", "2020-01-01T00:00:00Z", **tokyo)[0] == "2020-01-01T09:00"
-
-
-def test_functions_of_transforms_are_not_in_flink_sql():
-    assert not transform_functions().keys() & functions().keys()
-    assert not {"DATE_ADD", "DATE_FORMAT_TZ", "TIMESTAMP_DIFF", "FROM_BASE64_BINARY"} & set(known_functions())
-    for text in ("DATE_ADD(a, 1)", "DATE_FORMAT_TZ(t, 'UTC')", "POSITION('a' IN a FROM 2)", "FROM_BASE64_BINARY(a)"):
-        with pytest.raises(DefinitionError, match="there is no function"):
-            parse_expression(text, parse_columns("a STRING, t TIMESTAMP(3)"))
-    assert strings.FUNCTIONS  # which transforms have too
+# --- in tasks --------------------------------------------------------------------------------------------------
 
 
 def test_functions_of_the_user_are_called():
@@ -425,9 +361,9 @@ def test_functions_of_the_user_are_called():
     found = transformed(rows((INSERT, 4, "a", None)), rule(projection="id, twice(id) AS more"), functions=mine)
 
     assert found == [(INSERT, 4, 8)]
-
-
-# --- in tasks --------------------------------------------------------------------------------------------------
+    binder = TransformBinder((rule(filter="twice(id) > 1"), rule()), functions=mine)
+    assert binder.bind("shop.orders", SCHEMA).calls
+    assert not TransformBinder(()).bind("shop.orders", SCHEMA).calls
 
 
 def test_a_transform_can_be_pickled():

@@ -22,7 +22,7 @@ from penstock.ingest.transforms.table_transform import (
     BoundRule,
     TableTransform,
 )
-from penstock.plan.expressions import Call, ColumnRef, Expression, fields_of, substitute
+from penstock.plan.expressions import Call, ColumnRef, Expression, columns_of, fields_of, substitute
 from penstock.plan.nodes import Item
 from penstock.schemas import TableSchema
 from penstock.sql import NO_FUNCTIONS, Dialect, UserFunctions, parse_condition, parse_projection
@@ -30,12 +30,10 @@ from penstock.types import STRING, Field, RowType
 
 _T = TypeVar("_T")
 _TEXT = STRING.with_nullability(False)
+_EVENT = "__data_event_type__"
 #: The columns that every table has, if they are named; a star leaves them out.
 _METADATA = RowType(
-    tuple(
-        Field(name, _TEXT)
-        for name in ("__namespace_name__", "__schema_name__", "__table_name__", "__data_event_type__")
-    )
+    tuple(Field(name, _TEXT) for name in ("__namespace_name__", "__schema_name__", "__table_name__", _EVENT))
 )
 _ESCAPED_STAR = re.compile(r"(^|,)(\s*)\\\*")
 _SOFT_DELETE = "SOFT_DELETE"
@@ -190,16 +188,7 @@ class _Binding:
         rule, given = self.rule, self.given
         names = [each.name for each in items]
         key = rule.primary_keys or tuple(name for name in given.primary_key if name in names)
-        missing = [name for name in given.primary_key if name not in names]
-        if missing and not rule.primary_keys and not self.trim_keys:
-            reason = f"the projection leaves out '{missing[0]}', a column of the primary key"
-            hint = "add it, name another key in 'primary-keys', or set 'transform.allow.trimming.pk-columns' to 'true'"
-            self._add_problem("projection", reason, hint)
-        for setting, columns in (("primary-keys", rule.primary_keys), ("partition-keys", rule.partition_keys)):
-            for name in columns:
-                if name not in names:
-                    hint = nearest(name, names) or f"columns are {', '.join(names)}"
-                    self._add_problem(setting, f"'{name}' is not a column", hint)
+        self._check_keys(items, names)
         fields = tuple(
             replace(each, type=each.type.with_nullability(False)) if each.name in key else each
             for each in self._list_fields(items)
@@ -211,6 +200,26 @@ class _Binding:
             rule.table_options or given.options,
             given.comment,
         )
+
+    def _check_keys(self, items: Sequence[Item], names: Sequence[str]) -> None:
+        rule = self.rule
+        values = {each.name: each.expression for each in items}
+        # Under another name, a column of the key is still there if the rule names its key.
+        read = {each.name for each in values.values() if isinstance(each, ColumnRef)} if rule.primary_keys else set()
+        for name in self.given.primary_key if not self.trim_keys else ():
+            if name not in names and name not in read:
+                reason = f"the projection leaves out '{name}', a column of the primary key"
+                hint = "add it, or set 'transform.allow.trimming.pk-columns' to 'true'"
+                self._add_problem("projection", reason, hint)
+        for setting, columns in (("primary-keys", rule.primary_keys), ("partition-keys", rule.partition_keys)):
+            for name in columns:
+                if name not in names:
+                    hint = nearest(name, names) or f"columns are {', '.join(names)}"
+                    self._add_problem(setting, f"'{name}' is not a column", hint)
+        for name in rule.primary_keys:
+            if name in values and _EVENT in columns_of(values[name]):
+                reason = f"'{name}' cannot be in the primary key: the two rows of an update differ in it"
+                self._add_problem("primary-keys", reason, "leave it out")
 
     def _list_fields(self, items: Sequence[Item]) -> Iterator[Field]:
         for each in items:

@@ -16,6 +16,7 @@ from penstock.flow.kernels.session import Session
 from penstock.flow.kernels.vectors import Vector, select_failures, true_rows
 from penstock.flow.rows.expressions import Evaluator, NoKernel, UnsupportedCall, check, compile_expressions
 from penstock.plan.expressions import ColumnRef, Expression, columns_of, walk
+from penstock.plan.scalar_functions import UserCall
 from penstock.schemas import TableSchema
 from penstock.spi import KIND, locate_error, own_name
 from penstock.types import RowKind, arrow_schema
@@ -41,6 +42,11 @@ class TableTransform:
     def schema(self) -> TableSchema:
         """The table after the transform."""
         return self.rule.schema
+
+    @property
+    def calls(self) -> bool:
+        """Whether it calls functions of the user."""
+        return any(isinstance(part, UserCall) for each in self.rule.expressions for part in walk(each))
 
     def apply(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """The rows after the transform. ``rows`` have the columns of the table before it, and perhaps others, such as
@@ -72,6 +78,11 @@ class BoundRule:
         names = [each.name if isinstance(each, ColumnRef) else None for each in self.columns]
         same = names == list(self.schema.row.names) == list(self.given.row.names)
         return same and self.condition is None and not self.soft_delete
+
+    @property
+    def expressions(self) -> tuple[Expression, ...]:
+        """All that is computed."""
+        return (*self.columns, *(() if self.condition is None else (self.condition,)))
 
     def compile(self) -> None:
         """Raises UnsupportedError for an expression that cannot be computed."""
@@ -166,8 +177,7 @@ class BoundRule:
 
     @cached_property
     def _metadata(self) -> tuple[str, ...]:
-        every = (*self.columns, *([self.condition] if self.condition is not None else []))
-        read = frozenset[str]().union(*map(columns_of, every))
+        read = frozenset[str]().union(*map(columns_of, self.expressions))
         return tuple(name for name in (NAMESPACE, SCHEMA, TABLE, EVENT_TYPE) if name in read)
 
     def _make_evaluator(self, expressions: Sequence[Expression], schema: pa.Schema) -> Evaluator:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from penstock.plan.expressions import Expression
@@ -10,6 +11,13 @@ from penstock.sql.bind.expressions.dialect import Dialect
 from penstock.sql.parse.source import SourceText
 from penstock.sql.parse.syntax import Unbound, UnboundCall
 from penstock.types import DataType
+
+
+@dataclass(frozen=True)
+class Bound(Unbound):
+    """A part of an expression that is bound already."""
+
+    expression: Expression
 
 
 class ExpressionBinder(Protocol):

@@ -12,6 +12,7 @@ from penstock.plan.scalar_functions import Function, UserCall, aliases, function
 from penstock.sql.bind.expressions import special_functions, transform_casts, transform_functions
 from penstock.sql.bind.expressions.aggregates import JSON_AGGREGATES, GroupId, Grouping, GroupingBits, aggregate
 from penstock.sql.bind.expressions.arithmetic import bind_arithmetic, bind_sign
+from penstock.sql.bind.expressions.binding import Bound
 from penstock.sql.bind.expressions.dialect import FLINK_SQL, Dialect
 from penstock.sql.bind.expressions.group_windows import FUNCTIONS, bind_group_window
 from penstock.sql.bind.expressions.literals import bind_literal
@@ -94,6 +95,8 @@ class Scope(Names):
     def bind(self, given: Unbound) -> Expression:
         """The typed expression."""
         match given:
+            case Bound(expression=found):
+                return found
             case UnboundLiteral():
                 return bind_literal(given, self.source)
             case UnboundName():
@@ -299,6 +302,8 @@ class Scope(Names):
     def _no_function_error(self, call: UnboundCall) -> DefinitionError:
         if call.name in missing():
             return self._unsupported_error(call.name, call.at)
+        if call.name == "POSITION FROM":
+            return self._error(call, "POSITION takes no FROM", "write LOCATE(a, b, start)")
         if call.name in WINDOWS:
             table = f"FROM TABLE({call.name.partition('_')[0]}(TABLE .., DESCRIPTOR(..), ..))"
             reason, hint = f"{call.name} in an expression", f"a window is a table of a query: {table}"

@@ -10,17 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from penstock.flow.kernels.moments.local import is_known_zone
 from penstock.flow.kernels.rowwise import ValueFailure
 from penstock.flow.kernels.texts.java_regex import compile_pattern
 from penstock.plan.expressions import Call, ColumnRef, Expression, FieldAccess, Literal, call, cast, coerce
 from penstock.sql.bind.expressions.binding import ExpressionBinder
-from penstock.sql.bind.expressions.transform_casts import in_utc, limit_type, require, to_text, with_type
-from penstock.sql.parse.syntax import Unbound, UnboundCall, UnboundLiteral
+from penstock.sql.bind.expressions.transform_arguments import bind_first, check_count, make_text, refuse_type
+from penstock.sql.bind.expressions.transform_casts import in_utc, limit_type, to_text, with_type
+from penstock.sql.bind.expressions.transform_times import FORMS, from_utc
+from penstock.sql.parse.syntax import UnboundCall, UnboundLiteral
 from penstock.types import (
     BOOLEAN,
     BYTES,
-    DATE,
     INT,
     STRING,
     ArrayType,
@@ -31,18 +31,14 @@ from penstock.types import (
     MapType,
     RowType,
     TimestampType,
-    TimeType,
 )
 from penstock.types.casts import as_decimal, is_integer
 from penstock.types.logical import MAX_PRECISION, root
 
 _Bind = Callable[[ExpressionBinder, UnboundCall], Expression]
-_FULL = TimestampType(6)
 #: What FROM_BASE64_BINARY gives, by Calcite's longest VARBINARY.
 _DECODED = BinaryType(65536)
 _SIGNS = ("+", "-", "*", "/", "MOD")
-_DAY = "yyyy-MM-dd"
-_SECOND = "yyyy-MM-dd HH:mm:ss"
 
 
 def bind_call(scope: ExpressionBinder, given: UnboundCall) -> Expression:
@@ -69,21 +65,6 @@ def _find_decimal(scope: ExpressionBinder, value: Expression) -> DecimalType:
     return found
 
 
-def _text(value: str) -> Literal:
-    return Literal(value, type=STRING.with_nullability(False))
-
-
-def _check_count(scope: ExpressionBinder, given: UnboundCall, least: int, most: int) -> None:
-    if not least <= len(given.args) <= most:
-        expected = str(least) if least == most else f"{least} to {most}"
-        reason = f"{given.name} takes {expected} argument{'' if most == 1 else 's'}, not {len(given.args)}"
-        raise scope.source.error(given.at, reason)
-
-
-def _refuse_type(scope: ExpressionBinder, given: Unbound, name: str, expected: str, found: DataType) -> Exception:
-    return scope.source.error(given.at, f"{name} takes {expected} here, not {found.text()}", "CAST it")
-
-
 # --- conditions ------------------------------------------------------------------------------------------------
 
 
@@ -106,7 +87,7 @@ def _like(scope: ExpressionBinder, given: UnboundCall) -> Expression:
     """``LIKE`` looks for a regular expression of Java anywhere in the text; with ESCAPE it is that of SQL."""
     if len(given.args) == 3:
         return scope.bind_flink_call(given)
-    pattern = scope.bind(given.args[1])
+    given, (_, pattern) = bind_first(scope, given, 2)
     if isinstance(pattern, Literal) and isinstance(pattern.value, str) and not _is_regex(pattern.value):
         reason = f"LIKE without ESCAPE takes a regular expression of Java, and '{pattern.value}' is not one"
         raise scope.source.error(given.args[1].at, reason, "for a pattern of SQL, write ESCAPE '!' behind it")
@@ -129,7 +110,7 @@ def _concat(scope: ExpressionBinder, given: UnboundCall) -> Expression:
     for arg in given.args:
         part = to_text(scope.value(arg))
         if part.type.nullable:
-            part = Call("COALESCE", (part, _text("null")), type=STRING.with_nullability(False), place=part.place)
+            part = Call("COALESCE", (part, make_text("null")), type=STRING.with_nullability(False), place=part.place)
         parts.append(part)
     if not parts:
         raise scope.source.error(given.at, "CONCAT takes at least 1 argument, not 0")
@@ -139,6 +120,8 @@ def _concat(scope: ExpressionBinder, given: UnboundCall) -> Expression:
 def _coalesce(scope: ExpressionBinder, given: UnboundCall) -> Expression:
     """Nullable, unlike IFNULL."""
     found = scope.bind_flink_call(given)
+    if not isinstance(found, Call):
+        return found
     return Call("COALESCE", found.operands, type=found.type.with_nullability(True), place=found.place)
 
 
@@ -168,8 +151,8 @@ def _allow_nulls(given: DataType) -> DataType:
 
 def _element(scope: ExpressionBinder, given: UnboundCall) -> Expression:
     """An element of an array or a map, or a field of a row by its constant number."""
-    base, index = given.args
-    found = scope.bind(base)
+    index = given.args[1]
+    given, (found,) = bind_first(scope, given)
     number = int(index.text) if isinstance(index, UnboundLiteral) and _is_whole(index) else None
     if isinstance(found.type, RowType):
         if number is None or not 1 <= number <= len(found.type.fields):
@@ -204,7 +187,7 @@ def _calculate(scope: ExpressionBinder, given: UnboundCall) -> Expression:
     point in time and an interval in UTC."""
     found = scope.bind_flink_call(given)
     if isinstance(found, Call) and isinstance(found.type, TimestampType):
-        return _from_utc(replace(found, args=tuple(map(in_utc, found.args))), found.type)
+        return from_utc(replace(found, args=tuple(map(in_utc, found.args))), found.type)
     if not isinstance(found, Call) or not isinstance(found.type, DecimalType):
         return found
     left, right = (as_decimal(each.type) for each in found.args)
@@ -232,23 +215,30 @@ def _derive_digits(sign: str, left: DecimalType, right: DecimalType, most: int) 
 # --- text and bytes --------------------------------------------------------------------------------------------
 
 
+def _bind_bytes(scope: ExpressionBinder, given: UnboundCall, count: int) -> tuple[Expression, ...]:
+    """The arguments of a function of ``count`` BYTES and of numbers."""
+    args = [scope.bind(each) for each in given.args]
+    for at, (arg, value) in enumerate(zip(given.args, args, strict=True)):
+        if root(value.type) != "NULL" and not (root(value.type) == "BYTES" if at < count else is_integer(value.type)):
+            raise refuse_type(scope, arg, given.name, "BYTES" if at < count else "INT", value.type)
+    return tuple(coerce(each, BYTES if at < count else INT) for at, each in enumerate(args))
+
+
 def _position(scope: ExpressionBinder, given: UnboundCall) -> Expression:
     """``POSITION`` and ``LOCATE``, of BYTES too."""
-    _check_count(scope, given, 2, 3)
-    args = tuple(scope.bind(each) for each in given.args)
-    if any(root(each.type) == "BYTES" for each in args[:2]):
-        args = (*(coerce(each, BYTES) for each in args[:2]), *args[2:])
+    check_count(scope, given, 2, 3)
+    given, sides = bind_first(scope, given, 2)
+    if any(root(each.type) == "BYTES" for each in sides):
+        args = _bind_bytes(scope, given, 2)
         return call("POSITION OF BYTES", *args, type=INT, place=scope.source.at(given.at))
     return scope.bind_flink_call(UnboundCall(given.at, "LOCATE", given.args))
 
 
 def _overlay(scope: ExpressionBinder, given: UnboundCall) -> Expression:
-    args = tuple(scope.bind(each) for each in given.args)
-    if root(args[0].type) != "BYTES":
+    given, (text,) = bind_first(scope, given)
+    if root(text.type) != "BYTES":
         return scope.bind_flink_call(given)
-    if root(args[1].type) not in ("BYTES", "NULL"):
-        raise _refuse_type(scope, given.args[1], "OVERLAY", "BYTES", args[1].type)
-    args = args[0], coerce(args[1], BYTES), *args[2:]
+    args = _bind_bytes(scope, given, 2)
     return call("OVERLAY OF BYTES", *args, type=BYTES, place=scope.source.at(given.at))
 
 
@@ -262,120 +252,9 @@ def _substring(scope: ExpressionBinder, given: UnboundCall) -> Expression:
 
 
 def _decode(scope: ExpressionBinder, given: UnboundCall) -> Expression:
-    _check_count(scope, given, 1, 1)
+    check_count(scope, given, 1, 1)
     text = scope.string(given.args[0], given.name)
     return call("FROM_BASE64_BINARY", text, type=_DECODED, place=scope.source.at(given.at))
-
-
-# --- dates and times -------------------------------------------------------------------------------------------
-
-
-def _format(scope: ExpressionBinder, given: UnboundCall) -> Expression:
-    """``DATE_FORMAT``, of TIME too."""
-    if len(given.args) != 2 or not isinstance(scope.bind(given.args[0]).type, TimeType):
-        return scope.bind_flink_call(given)
-    moment, pattern = cast(scope.bind(given.args[0]), _FULL), scope.string(given.args[1], given.name)
-    return call("DATE_FORMAT", moment, pattern, type=STRING, place=scope.source.at(given.at))
-
-
-def _format_in_zone(scope: ExpressionBinder, given: UnboundCall) -> Expression:
-    """``DATE_FORMAT_TZ(moment [, pattern], zone)``."""
-    _check_count(scope, given, 2, 3)
-    moment = scope.bind(given.args[0])
-    if not isinstance(moment.type, TimestampType):
-        raise _refuse_type(scope, given.args[0], given.name, "a TIMESTAMP", moment.type)
-    *patterns, zone = (scope.string(each, given.name) for each in given.args[1:])
-    if isinstance(zone, Literal) and isinstance(zone.value, str) and not is_known_zone(zone.value):
-        reason = f"'{zone.value}' is not a time zone that is known here"
-        raise scope.source.error(given.args[-1].at, reason, "write a name such as 'Asia/Shanghai', or 'UTC'")
-    pattern = patterns[0] if patterns else _text(_SECOND)
-    place = scope.source.at(given.at)
-    if not moment.type.local_zone:  # a local time is the same in each zone
-        return call("DATE_FORMAT", moment, pattern, type=STRING, place=place)
-    return Call("DATE_FORMAT_TZ", (moment, pattern, zone), type=STRING, place=place)
-
-
-def _to_date(scope: ExpressionBinder, given: UnboundCall) -> Expression:
-    """Of text by a pattern, and the date of a timestamp, which is in UTC for a TIMESTAMP_LTZ."""
-    value = scope.bind(given.args[0]) if len(given.args) == 1 else None
-    if value is None:
-        return scope.bind_flink_call(given)
-    if isinstance(value.type, TimestampType):
-        return cast(in_utc(value), DATE)
-    pattern = UnboundLiteral(given.at, "STRING", _DAY)
-    return scope.bind_flink_call(UnboundCall(given.at, given.name, (*given.args, pattern)))
-
-
-def _to_instant(scope: ExpressionBinder, given: UnboundCall) -> Expression:
-    """``TO_TIMESTAMP_LTZ``: of text, the row fails where Flink SQL has NULL."""
-    found = scope.bind_flink_call(given)
-    text = scope.bind(given.args[0])
-    return require(found, text) if root(text.type) == "STRING" else found
-
-
-def _to_timestamp(scope: ExpressionBinder, given: UnboundCall) -> Expression:
-    """The row fails where Flink SQL has NULL."""
-    pattern = (UnboundLiteral(given.at, "STRING", _SECOND),) if len(given.args) == 1 else ()
-    found = scope.bind_flink_call(UnboundCall(given.at, given.name, (*given.args, *pattern)))
-    return require(found, scope.bind(given.args[0]))
-
-
-def _add_time(scope: ExpressionBinder, given: UnboundCall) -> Expression:
-    """``TIMESTAMPADD``, in milliseconds and in UTC."""
-    found = scope.bind_flink_call(given)
-    if not isinstance(found.type, TimestampType) or not isinstance(found, Call):
-        return found
-    unit, count, moment = found.args
-    target = limit_type(scope, moment.type).with_nullability(found.type.nullable)
-    whole = TimestampType(3)
-    local = cast(with_type(in_utc(moment), _FULL), whole)
-    made = call("TIMESTAMPADD", unit, count, local, type=whole, place=found.place)
-    return with_type(_from_utc(made, replace(found.type, precision=3)), target)
-
-
-def _from_utc(local: Call, target: TimestampType) -> Expression:
-    """What was computed in UTC, as a point in time if that is its type."""
-    if not target.local_zone:
-        return local
-    local = replace(local, type=TimestampType(target.precision, nullable=target.nullable))
-    return Call("FROM UTC", (local,), type=target, place=local.place)
-
-
-def _subtract_times(scope: ExpressionBinder, given: UnboundCall) -> Expression:
-    """``TIMESTAMPDIFF``, and ``TIMESTAMP_DIFF`` with its unit in quotes."""
-    if len(given.args) != 3:
-        raise scope.source.error(given.at, f"{given.name} takes a unit and two timestamps", "such as ('DAY', a, b)")
-    unit, *moments = given.args
-    if not isinstance(unit, UnboundLiteral):
-        raise scope.source.error(unit.at, f"{given.name} takes a unit in quotes here", "such as 'DAY'")
-    word = UnboundLiteral(unit.at, "STRING", unit.text.upper())
-    found = scope.bind_flink_call(UnboundCall(given.at, "TIMESTAMPDIFF", (word, *moments)))
-    assert isinstance(found, Call)  # noqa: S101
-    kinds = {root(each.type) for each in found.args[1:]}
-    args = map(in_utc, found.args) if kinds == {"TIMESTAMP_LTZ"} else found.args
-    return Call("TIMESTAMPDIFF", tuple(args), type=found.type, place=found.place)
-
-
-def _add_days(scope: ExpressionBinder, given: UnboundCall) -> Expression:
-    """``DATE_ADD(a, days)``: the date as text."""
-    _check_count(scope, given, 2, 2)
-    value, days = (scope.bind(each) for each in given.args)
-    if not is_integer(days.type):
-        raise _refuse_type(scope, given.args[1], given.name, "INT", days.type)
-    match root(value.type):
-        case "TIMESTAMP" | "TIMESTAMP_LTZ":
-            day: Expression = cast(value, DATE)
-        case "DATE":
-            day = value
-        case "STRING" | "NULL":
-            text = coerce(value, STRING)
-            dated = Call("TO_DATE", (text, _text(_DAY)), type=DATE, place=value.place)
-            timed = Call("TO_TIMESTAMP", (text, _text(_SECOND)), type=TimestampType(3), place=value.place)
-            day = require(Call("COALESCE", (dated, cast(timed, DATE)), type=DATE, place=value.place), text)
-        case _:
-            raise _refuse_type(scope, given.args[0], given.name, "a DATE, a TIMESTAMP or text", value.type)
-    moved = call("TIMESTAMPADD", _text("DAY"), days, day, type=DATE, place=scope.source.at(given.at))
-    return cast(moved, STRING)
 
 
 _FORMS: Mapping[str, _Bind] = {
@@ -394,14 +273,7 @@ _FORMS: Mapping[str, _Bind] = {
     "OVERLAY": _overlay,
     **dict.fromkeys(("SUBSTRING", "SUBSTR"), _substring),
     "FROM_BASE64_BINARY": _decode,
-    "DATE_FORMAT": _format,
-    "DATE_FORMAT_TZ": _format_in_zone,
-    "TO_DATE": _to_date,
-    "TO_TIMESTAMP": _to_timestamp,
-    "TO_TIMESTAMP_LTZ": _to_instant,
-    "TIMESTAMPADD": _add_time,
-    **dict.fromkeys(("TIMESTAMPDIFF", "TIMESTAMP_DIFF"), _subtract_times),
-    "DATE_ADD": _add_days,
+    **FORMS,
 }
 #: Functions that only transforms have.
 NAMES = ("DATE_ADD", "DATE_FORMAT_TZ", "FROM_BASE64_BINARY", "TIMESTAMP_DIFF")
