@@ -138,7 +138,9 @@ def test_records_of_a_batch_that_may_be_committed_are_not_missed(kafka, kafka_ad
     delete_below(kafka_admin, name, 5)
     check_sources(start)
     delete_below(kafka_admin, name, 6)
-    with pytest.raises(PossibleDataLossError, match=r"up to offset 5 \(up to 2 by batches that are done\), but its log now begins at 6"):
+    with pytest.raises(
+        PossibleDataLossError, match=r"up to offset 5 \(up to 2 by batches that are done\), but its log now begins at 6"
+    ):
         check_sources(start)
 
 

@@ -14,6 +14,7 @@ from penstock.ingest.kafka import DDLS, sink_table, source_table
 from penstock.ingest.table_ids import match_table_id
 from penstock.ingest.tables import lowering as tables_lowering
 from penstock.ingest.tables.routing import make_target_id
+from penstock.ingest.transforms import unescape_stars
 from penstock.options import Origin
 from penstock.plan.expressions import ColumnRef, columns_of
 from penstock.plan.nodes import Filter, Item, Job, Node, Sink, items_of, project, row_of
@@ -176,7 +177,10 @@ class _Lowering:
         items = columns = items_of(node.schema)
         if rule.projection:
             items = parse_projection(
-                rule.projection, node.schema, origin=_find_place(rule, "projection"), user_functions=self._functions
+                unescape_stars(rule.projection),
+                node.schema,
+                origin=_find_place(rule, "projection"),
+                user_functions=self._functions,
             )
         if not rule.filter:
             return project(node, items)

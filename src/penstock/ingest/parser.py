@@ -193,7 +193,7 @@ def _make_transform(
     origin: Origin,
     **others: Any,
 ) -> TransformDef | None:
-    """A rule; None after a problem. A star may be written with a backslash, as in Flink CDC."""
+    """A rule; None after a problem."""
     delimiter = others.pop(_DELIMITER.replace("-", "_"), ",")
     try:
         options = split_table_options(table_options, delimiter)
@@ -205,7 +205,7 @@ def _make_transform(
         primary_keys=_split_names(primary_keys),
         partition_keys=_split_names(partition_keys),
         table_options=options,
-        projection=projection.replace("\\*", "*"),
+        projection=projection,
         origin=origin,
     )
 

@@ -46,7 +46,7 @@ def test_a_pipeline_is_values():
         SourceDef("kafka", "Kafka source", (("scan.max.pre.fetch.records", "0"), ("topic", "orders"))),
         SinkDef("kafka", "", (("properties.bootstrap.servers", "broker:9092"),)),
         (RouteDef("db.orders", "ods.orders", description="to the lake"),),
-        (TransformDef(r"\.*\.\.*", "*, id + 1 AS next", "id > 3", ("id", "next")),),
+        (TransformDef(r"\.*\.\.*", r"\*, id + 1 AS next", "id > 3", ("id", "next")),),
         PipelineOptions(name="copy", route_mode=RouteMode.FIRST_MATCH),
     )
 

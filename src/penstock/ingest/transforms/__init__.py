@@ -1,7 +1,7 @@
 """The rules of ``transform``, bound to one table, and computed on its rows."""
 
 from penstock.ingest.transforms.binding import DecimalPrecisionMode, TransformBinder
-from penstock.ingest.transforms.rules import choose_rule, split_table_options
+from penstock.ingest.transforms.rules import choose_rule, split_table_options, unescape_stars
 from penstock.ingest.transforms.table_transform import TableTransform
 
 __all__ = [
@@ -10,4 +10,5 @@ __all__ = [
     "TransformBinder",
     "choose_rule",
     "split_table_options",
+    "unescape_stars",
 ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -13,7 +12,7 @@ from weakref import WeakValueDictionary
 from penstock.errors import DefinitionError, PipelineError, Problem, UnsupportedError, nearest
 from penstock.flow.kernels.session import Session
 from penstock.ingest.definition import TransformDef
-from penstock.ingest.transforms.rules import choose_rule
+from penstock.ingest.transforms.rules import choose_rule, unescape_stars
 from penstock.ingest.transforms.table_transform import (
     EVENT_TYPE,
     NAMESPACE,
@@ -35,7 +34,6 @@ _EVENT = "__data_event_type__"
 _METADATA = RowType(
     tuple(Field(name, _TEXT) for name in ("__namespace_name__", "__schema_name__", "__table_name__", _EVENT))
 )
-_ESCAPED_STAR = re.compile(r"(^|,)(\s*)\\\*")
 _SOFT_DELETE = "SOFT_DELETE"
 
 
@@ -146,7 +144,7 @@ class _Binding:
 
     def _bind_projection(self) -> tuple[Item, ...]:
         items = parse_projection(
-            _ESCAPED_STAR.sub(r"\1\2 *", self.rule.projection),
+            unescape_stars(self.rule.projection),
             self.given.row,
             origin=self._find_place("projection"),
             user_functions=self.functions,

@@ -9,6 +9,13 @@ from penstock.errors import PipelineError, Problem
 from penstock.ingest.definition import TransformDef
 from penstock.ingest.table_ids import match_table_id
 
+_ESCAPED_STAR = re.compile(r"(^|,)(\s*)\\\*")
+
+
+def unescape_stars(projection: str) -> str:
+    """A projection in which a star may be written with a backslash, as in Flink CDC."""
+    return _ESCAPED_STAR.sub(r"\1\2 *", projection)
+
 
 def choose_rule(rules: Sequence[TransformDef], table: str) -> TransformDef | None:
     """The first rule whose pattern matches ``table``, a dotted id; the others have no effect on it, as in Flink CDC.
