@@ -199,7 +199,9 @@ def sink_table(sink: SinkDef, table: TableDefinition) -> TableDefinition:
         )
     if "key.format" in rest and table.primary_key:
         rest.setdefault("key.fields", ";".join(table.primary_key))
-    objects = {**table.objects, "key.table": table.name, "sink.headers": tuple(_make_headers(options, table.name))}
+    objects = {**table.objects, "sink.headers": tuple(_make_headers(options, table.name))}
+    if "key.format" in rest:
+        objects["key.table"] = table.name
     if options.schema_included:
         objects["value.schema"] = True
     return replace(table, options=rest, objects=objects)

@@ -102,7 +102,8 @@ class _Lowering:
         sink = self._attempt(
             self.defn.source, partial(tables_lowering.make_sink, self.defn, self._functions, self.warn)
         )
-        self._check_connector(self.defn.sink)
+        if sink is None:
+            self._check_sink()
         if self.problems or self.unsupported or sink is None:
             error = PipelineError if self.problems else UnsupportedError
             raise error((*self.problems, *self.unsupported))

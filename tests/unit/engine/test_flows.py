@@ -80,8 +80,9 @@ def test_output_that_only_other_machines_see_is_told_where_no_step_has_state(tmp
         _sinks=Sinks(),
         _states=StateHistory(Storage.from_uri(str(tmp_path)), Fitting({}), "c"),
         _times=SimpleNamespace(progress_after=lambda *_: {}),
+        _tables_schemas=None,
     )
-    for name in ("_check_shared", "_discarding", "_made"):
+    for name in ("_check_shared", "_count_tables", "_discarding", "_made"):
         setattr(run, name, partial(getattr(FlowRun, name), run))
     batch: Any = SimpleNamespace(id=0, tasks=1)
     if there:

@@ -12,6 +12,7 @@ import pyarrow as pa
 from penstock.flow.kernels.session import Session
 from penstock.flow.rows.table_rows import TableRows, TablesWork
 from penstock.ingest import lower, parse_pipeline
+from penstock.plan.planning import plan_job
 from penstock.schemas import Schemas, SchemaVersion
 from penstock.spi import HIDDEN, KIND
 from penstock.types import RowKind
@@ -53,7 +54,7 @@ class Pipeline:
 
     def __post_init__(self) -> None:
         self.warnings: list[str] = []
-        job = lower(parse_pipeline(self.text, file="p.yaml"), "p", warn=self.warnings.append)
+        job = plan_job(lower(parse_pipeline(self.text, file="p.yaml"), "p", warn=self.warnings.append))
         self.job = job
         self.work: TablesWork = job.sinks[0].input.tables_work
 

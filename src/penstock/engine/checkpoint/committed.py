@@ -56,9 +56,10 @@ def read_state(checkpoint: Checkpoint) -> dict[str, Any] | None:
 
 
 def keeps_nothing(checkpoint: Checkpoint, state: str) -> bool:
-    """Whether the state of this reference has no steps, since UNNEST keeps none. Raises CheckpointUnavailableError."""
+    """Whether the state of this reference has no steps, since UNNEST keeps none, and no schemas of tables. Raises
+    CheckpointUnavailableError."""
     try:
-        return not Manifest.read(Storage.from_uri(checkpoint.folder(STATE)), state).operators
+        return Manifest.read(Storage.from_uri(checkpoint.folder(STATE)), state).keeps_nothing
     except CheckpointUnavailableError:
         raise
     except CheckpointError:  # its file is missing or changed: whoever needs the state reports it

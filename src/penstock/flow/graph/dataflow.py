@@ -251,6 +251,7 @@ class Dataflow:
     def stage(self, scan: int) -> Stage:
         """The work of the tasks that read a scan. Their instructions are a pickled :class:`BatchInstructions`."""
         calls = any(getattr(each.calc, "calls", False) for each in self.branches)
+        calls = calls or any(each.tables.work.calls for each in self.branches if each.tables is not None)
         calls = calls or any(each.writers.calls for each in self.targets)
         return Stage(partial(_read, replace(self, branches=()), self.readings[scan]), EXCHANGE, calls)
 

@@ -27,6 +27,13 @@ VALUE, SLICE = own_name("value"), own_name("slice")
 STATE, ONCE, APPEARED = own_name("state "), own_name("once "), own_name("appeared ")
 
 
+#: Of rows of tables that a pipeline transforms: the parts of the table's id, and the short name of the row's kind.
+NAMESPACE_NAME, SCHEMA_NAME, TABLE_NAME = (own_name(f"{part} name") for part in ("namespace", "schema", "table"))
+EVENT_TYPE = own_name("event type")
+#: Where the names of columns begin whose values a filter and a projection share.
+SHARED = own_name("shared ")
+
+
 def weights_of(batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
     """The weights of a batch's rows."""
     return np.asarray(fixed_values(batch.column(WEIGHT)), np.int64)

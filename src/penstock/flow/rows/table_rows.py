@@ -80,6 +80,10 @@ class SessionTables:
 class TablesWork(Protocol):
     """The work of a step. Picklable."""
 
+    @property
+    def calls(self) -> bool:
+        """Whether it calls functions of the user, which run in Spark's Python processes only."""
+
     def open(self, schemas: Schemas, session: Session) -> TablesTask:
         """The work of a task."""
 

@@ -67,6 +67,11 @@ class Manifest:
     schemas: tuple[str, ...] = ()
     refused: int = 0
 
+    @property
+    def keeps_nothing(self) -> bool:
+        """Whether it holds neither the state of a step nor anything of tables that the job has found."""
+        return not (self.operators or self.schemas or self.refused)
+
     def files(self) -> frozenset[str]:
         """The names of the files that hold the state."""
         return frozenset((*(ref.file for ref in self._walk_refs()), *self.schemas))

@@ -15,8 +15,6 @@ from penstock.formats.json.options import JsonOptions
 from penstock.spi import BadRecord, MessageTables
 from penstock.types import STRING, Field, RowType
 
-_NULL = pa.scalar(None, pa.string())
-
 
 @dataclass(frozen=True)
 class TableFields:
@@ -63,4 +61,4 @@ def _take_text(rows: pa.RecordBatch, path: tuple[str, ...]) -> pa.Array:
     found = rows.column(path[0])
     for name in path[1:]:
         found = pc.struct_field(found, name)
-    return pc.if_else(pc.equal(found, ""), _NULL, found)
+    return pc.if_else(pc.equal(found, ""), pa.scalar(None, pa.string()), found)

@@ -20,6 +20,9 @@ from penstock.ingest.transforms import DecimalPrecisionMode, TransformBinder
 from penstock.plan.nodes import Ingest, Scan, Sink
 from penstock.schemas import ChangeFilter, SchemaChangeBehavior, TableSchema
 from penstock.spi import (
+    CHANGES,
+    INSERTIONS,
+    ChangeFormat,
     Column,
     ColumnKind,
     InferringFormat,
@@ -55,11 +58,13 @@ def make_sink(defn: PipelineDef, functions: UserFunctions, warn: Callable[[str],
         DecimalPrecisionMode[options.decimal_mode],
         options.trims_keys,
     )
-    programs = Programs(router, binder)
+    programs = Programs(router, binder, bool(defn.functions))
     evolver = Evolver(source, programs, behavior, _choose_changes(defn.sink, behavior))
     tables = SinkTables(defn.sink)
     work = IngestWork(source, programs, evolver, tables, _make_policy(defn, source, warn))
-    node = Ingest(_NO_COLUMNS, scan, work, tuple(_explain(defn, source)))
+    changes = isinstance(formats.get(source.identifier), ChangeFormat)
+    kinds = CHANGES if changes else INSERTIONS
+    node = Ingest(_NO_COLUMNS, scan, work, tuple(_explain(defn, source)), kinds)
     connector = connectors.get(defn.sink.type)
     if not isinstance(connector, WritesTables):
         reason = f"'{defn.sink.type}' cannot write tables whose columns are found while the job runs"

@@ -16,6 +16,7 @@ class Programs:
 
     router: Router
     binder: TransformBinder
+    has_functions: bool = False
     _targets: dict[str, tuple[str, ...]] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:

@@ -27,6 +27,11 @@ class IngestWork:
     sink: SinkTables
     errors: ErrorPolicy
 
+    @property
+    def calls(self) -> bool:
+        """Whether the pipeline has functions of the user."""
+        return self.programs.has_functions
+
     def open(self, schemas: Schemas, session: Session) -> IngestTask:
         """The work of a task."""
         return IngestTask(self.source, self.programs, self.errors, schemas, session)

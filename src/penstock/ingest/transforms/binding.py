@@ -11,16 +11,10 @@ from weakref import WeakValueDictionary
 
 from penstock.errors import DefinitionError, PipelineError, Problem, UnsupportedError, nearest
 from penstock.flow.kernels.session import Session
+from penstock.flow.rows.envelope import EVENT_TYPE, NAMESPACE_NAME, SCHEMA_NAME, TABLE_NAME
 from penstock.ingest.definition import TransformDef
 from penstock.ingest.transforms.rules import choose_rule, unescape_stars
-from penstock.ingest.transforms.table_transform import (
-    EVENT_TYPE,
-    NAMESPACE,
-    SCHEMA,
-    TABLE,
-    BoundRule,
-    TableTransform,
-)
+from penstock.ingest.transforms.table_transform import BoundRule, TableTransform
 from penstock.plan.expressions import Call, ColumnRef, Expression, columns_of, fields_of, substitute
 from penstock.plan.nodes import Item
 from penstock.schemas import TableSchema
@@ -177,7 +171,7 @@ class _Binding:
     @cached_property
     def _metadata(self) -> dict[str, Expression]:
         """The metadata columns that no column hides."""
-        names = zip(_METADATA.names, (NAMESPACE, SCHEMA, TABLE, EVENT_TYPE), strict=True)
+        names = zip(_METADATA.names, (NAMESPACE_NAME, SCHEMA_NAME, TABLE_NAME, EVENT_TYPE), strict=True)
         return {name: ColumnRef(own, type=_TEXT) for name, own in names if self.given.row.field(name) is None}
 
     # --- the table -------------------------------------------------------------------------------------------

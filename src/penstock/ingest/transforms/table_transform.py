@@ -14,17 +14,14 @@ from numpy.typing import NDArray
 from penstock.errors import PipelineError, Problem, RecordError
 from penstock.flow.kernels.session import Session
 from penstock.flow.kernels.vectors import Vector, select_failures, true_rows
+from penstock.flow.rows.envelope import EVENT_TYPE, NAMESPACE_NAME, SCHEMA_NAME, SHARED, TABLE_NAME
 from penstock.flow.rows.expressions import Evaluator, NoKernel, UnsupportedCall, check, compile_expressions
 from penstock.plan.expressions import ColumnRef, Expression, columns_of, walk
 from penstock.plan.scalar_functions import UserCall
 from penstock.schemas import TableSchema
-from penstock.spi import KIND, locate_error, own_name
+from penstock.spi import KIND, locate_error
 from penstock.types import RowKind, arrow_schema
 
-#: The columns that expressions read for metadata: the parts of the table's id, and the short name of each row's kind.
-NAMESPACE, SCHEMA, TABLE = (own_name(f"{part} name") for part in ("namespace", "schema", "table"))
-EVENT_TYPE = own_name("event type")
-_EVENT_TYPES = pa.array([each.short for each in RowKind])
 _INSERT, _BEFORE, _AFTER, _DELETE = RowKind
 
 _Kinds: TypeAlias = NDArray[np.int8]
@@ -110,9 +107,9 @@ class BoundRule:
         parts = ["", "", *table.split(".")][-3:]
         for name in self._metadata:
             if name == EVENT_TYPE:
-                column = _EVENT_TYPES.take(pa.array(kinds))
+                column = pa.array([each.short for each in RowKind]).take(pa.array(kinds))
             else:
-                text = parts[(NAMESPACE, SCHEMA, TABLE).index(name)]
+                text = parts[(NAMESPACE_NAME, SCHEMA_NAME, TABLE_NAME).index(name)]
                 column = pa.repeat(pa.scalar(text), rows.num_rows)
             rows = rows.append_column(pa.field(name, pa.string()), column)
         return rows
@@ -147,7 +144,7 @@ class BoundRule:
             return {}
         parts = {id(each) for each in walk(self.condition)}
         found = (each for each in self.columns if not isinstance(each, ColumnRef) and id(each) in parts)
-        return {own_name(f"shared {at}"): each for at, each in enumerate(found)}
+        return {f"{SHARED}{at}": each for at, each in enumerate(found)}
 
     @cached_property
     def _selection(self) -> Evaluator | None:
@@ -178,7 +175,7 @@ class BoundRule:
     @cached_property
     def _metadata(self) -> tuple[str, ...]:
         read = frozenset[str]().union(*map(columns_of, self.expressions))
-        return tuple(name for name in (NAMESPACE, SCHEMA, TABLE, EVENT_TYPE) if name in read)
+        return tuple(name for name in (NAMESPACE_NAME, SCHEMA_NAME, TABLE_NAME, EVENT_TYPE) if name in read)
 
     def _make_evaluator(self, expressions: Sequence[Expression], schema: pa.Schema) -> Evaluator:
         found = compile_expressions(tuple(expressions), schema, self.session)

@@ -62,4 +62,5 @@ def scans(*roots: Node) -> tuple[Scan, ...]:
 
 def explain_table(spec: ScanSpec | SinkSpec, schema: RowType) -> list[str]:
     """The lines of a table in EXPLAIN."""
-    return [*spec.describe().splitlines(), f"  columns: {', '.join(map(str, schema.fields))}"]
+    columns = [f"  columns: {', '.join(map(str, schema.fields))}"] if schema.fields else []
+    return [*spec.describe().splitlines(), *columns]

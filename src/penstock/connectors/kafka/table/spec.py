@@ -81,11 +81,16 @@ class KafkaTableSpec(Generic[_Options]):
         metadata = ", ".join(f"{each.name} {preposition} {each.key}" for each in self.metadata)
         lines = [
             *heading,
-            f"value: {self.value.identifier} {self.value_schema}",
-            f"key: {self.key.identifier} {self.key_schema}" if self.key else "",
+            f"value: {_describe_part(self.value, self.value_schema)}",
+            f"key: {_describe_part(self.key, self.key_schema)}" if self.key else "",
             f"metadata: {metadata}" if metadata else "",
             *properties,
             f"client: {', '.join(f'{key}={value}' for key, value in mask_secrets(self.client, SECRETS))}",
             *(f"note: {note}" for note in notes if note),
         ]
         return "\n  ".join(filter(None, lines))
+
+
+def _describe_part(spec: FormatSpec, row: RowType) -> str:
+    """A format and its columns; those of tables that are found while the job runs are not known."""
+    return f"{spec.identifier} {row}" if row.fields else spec.identifier
