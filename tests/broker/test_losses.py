@@ -110,7 +110,7 @@ def test_a_topic_that_was_created_anew_is_refused_or_read_from_its_beginning(kaf
     write(kafka, name, 8)  # more than were read of the former one
     strict.session.forget_topics([name])
 
-    with pytest.raises(PossibleDataLossError, match=r"deleted and recreated \(its id was .*, now it is "):
+    with pytest.raises(PossibleDataLossError, match=r"deleted and recreated \(the topic's id was .*, now it is "):
         strict.latest(read)
     begun = tolerant.latest(read)
     assert (offsets(begun), begun.topic_ids != read.topic_ids) == ({0: 0}, True)

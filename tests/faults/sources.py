@@ -15,7 +15,7 @@ from penstock.kafka.record_batches import scan
 from penstock.kafka.topics import create_topic
 from penstock_testing import NumberedRecords, Then
 from penstock_testing.numbered import numbers_of
-from tests.faults.driver_deaths import die
+from tests.faults.driver_deaths import TIMEOUT, die, until_aborted
 from tests.faults.harness import PATIENCE, Outcome, Trial, cell
 from tests.faults.librdkafka import Administrator, NumberedWriter, producer
 from tests.faults.processes import JobProcess
@@ -88,13 +88,15 @@ def recreate(trial: Trial, records: int) -> dict[int, int]:
 
 @cell("F11", "topic deleted and created anew, as long as it was; the job is down")
 def recreated_while_down(trial: Trial) -> Outcome:
+    """A start that finds this takes nothing over: the transaction of the run that died stays until its time-out."""
     trial.verify(transactional_ids=())
-    job = trial.job()
+    job = trial.job(trial.sql(sink=TIMEOUT))
     trap = trial.published(after=trial.ended(trial.before), call=lambda _: job.kill(), then=Then.DROP)
     die(trial, job, trap, planned=trial.before, done=trial.before - 1)
     recreate(trial, trial.records)
     there = reached(trial, job)
     stop = stops(job.start(), "was deleted and recreated")
+    until_aborted(trial)
     return after_the_stop(trial, job, stop, there)
 
 
@@ -183,14 +185,15 @@ def retention_while_running(trial: Trial) -> Outcome:
 
 @cell("F11", "retention past all of the log, while the job is down")
 def retention_of_everything(trial: Trial) -> Outcome:
-    """The log is empty, and begins where the job was to stop."""
+    """The log is empty, and begins where the job was to stop. The start takes nothing over."""
     trial.verify(transactional_ids=())
-    job = trial.job()
+    job = trial.job(trial.sql(sink=TIMEOUT))
     trap = trial.published(after=trial.ended(trial.before), call=lambda _: job.kill(), then=Then.DROP)
     die(trial, job, trap, planned=trial.before, done=trial.before - 1)
     there = reached(trial, job)
     cut_off(trial, log_ends(trial))
     stop = stops(job.start())
+    until_aborted(trial)
     return after_the_stop(trial, job, stop, there, log_ends(trial, EARLIEST))
 
 

@@ -271,7 +271,7 @@ def test_a_topic_that_was_created_anew_is_noticed_by_its_id(jobs, topics, topic,
     running.stop()
     recreate(kafka_admin, source, 1)
     topics.write(source, rows(100, 200))
-    with pytest.raises(PossibleDataLossError, match=f"topic '{source}' was deleted and recreated"):
+    with pytest.raises(PossibleDataLossError, match=f"topic '{source}', partition 0 .*deleted and recreated"):
         jobs.start(sql).wait(PATIENCE)
     assert topics.read_ids(sink) == list(range(30))
     assert not topics.open_transactions(sink)

@@ -107,3 +107,13 @@ def test_a_pipeline_that_allows_no_change_goes_on_when_it_does(topics, topic, st
     assert rows(topics, target) == [{"id": 1}]
     running = start(source, target, JSON, more="  schema.change.behavior: evolve\n" + route)
     assert await_rows(running, topics, target, 2)[-1] == {"id": 2, "b": 1}
+
+
+def test_tables_begin_with_the_columns_that_they_have_now(topics, topic, start):
+    source, target = topic(), topic()
+    route = f"route:\n  - source-table: {source}\n    sink-table: {target}\n"
+    topics.write(source, [{"id": at} for at in range(30)])
+    topics.write(source, [{"id": 30, "late": 1.5}, b"{"])
+    lines = JSON, "scan.max-records-per-trigger: 10", "ingestion.ignore-errors: true"
+    running = start(source, target, *lines, more=route)
+    assert await_rows(running, topics, target, 31)[0] == {"id": 0, "late": None}

@@ -70,8 +70,8 @@ class KafkaIngestSourceOptions(OptionSet):
         "scan.max.pre.fetch.records",
         INTEGER,
         default=50,
-        doc="Accepted without effect: the columns of a table are inferred from all records of a batch before one of "
-        "them is written, and not from some that are read in advance.",
+        doc="How many of the newest records of each partition are looked at before the first batch of a job, so that "
+        "tables begin with the columns that they have now. 0: none, as with 'json.infer-schema.fixed-types'.",
         example="0",
     )
     metadata: str = opt(

@@ -88,6 +88,15 @@ class Pipeline:
             self.schemas = self.schemas.add_versions(versions)
             self.history += versions
 
+    def look_ahead(self, *messages: Mapping[str, Any]) -> Pipeline:
+        """What the driver does before the first batch, with the newest messages."""
+        ((batch,),) = self._divide([Message(each) for each in messages])
+        self._offsets.clear()
+        versions = [each.version for each in self.work.evolve(self.schemas, self.work.survey([batch], Session("UTC")))]
+        self.schemas = self.schemas.add_versions(versions)
+        self.history += versions
+        return self
+
     def _divide(self, messages: Sequence[Message]) -> list[list[pa.RecordBatch]]:
         """The batches of each task: a partition's messages are in one."""
         found: dict[tuple[str, int], list[tuple[Message, int]]] = {}

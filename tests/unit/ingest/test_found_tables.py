@@ -268,3 +268,24 @@ def test_a_value_that_does_not_fit_the_table_of_the_sink_is_an_error():
     found = pipeline("value.format: json", "ingestion.ignore-errors: true", more=options).run({"id": 1})
     found.run({"id": "two"}, {"id": 3}, {"id": "4"})
     assert (found.refused, found.table("orders")) == (1, [{"id": 1}, {"id": 3}, {"id": 4}])
+
+
+# --- looking ahead -------------------------------------------------------------------------------------------
+
+
+def test_tables_begin_with_the_columns_of_the_newest_messages():
+    found = pipeline("value.format: json").look_ahead({"id": 1, "late": 1.5}, {"id": "x"})
+    assert found.changes() == ["orders: new table with `id` STRING, `late` DOUBLE"]
+    found.run({"id": 1}, {"id": 2, "n": 1})
+    assert found.changes()[1:] == ["orders: new columns `n` BIGINT"]
+    assert found.table("orders")[0] == {"id": "1", "late": None, "n": None}
+
+
+def test_fixed_schemas_are_those_of_the_newest_messages():
+    lines = "value.format: json", "schema.inference.strategy: static"
+    found = pipeline(*lines).look_ahead({"id": 1}, {"id": 2, "late": True}).run({"id": 1, "early": 1}, {"id": 2})
+    assert found.table("orders") == [{"id": 1, "late": None}, {"id": 2, "late": None}]
+    found = pipeline(*lines).run({"id": 1}, {"id": 2, "late": True})
+    assert found.table("orders") == [{"id": 1}, {"id": 2}]
+    assert pipeline(*lines).work.looks_ahead == 50
+    assert pipeline(*lines, "json.infer-schema.fixed-types: id INT").work.looks_ahead == 0

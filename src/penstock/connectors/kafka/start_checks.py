@@ -73,7 +73,8 @@ def _check_reached(
         return
     note_epochs(session, reached)
     topics = session.topics({topic for topic, _ in reached.at})
-    skip_recreated(session, reached, topics, skips=False)
+    for each in (done, reached):
+        skip_recreated(session, each, topics, skips=False)
     left = [
         tp
         for tp, at in reached.at.items()

@@ -194,12 +194,15 @@ class FlowRun:
         self._source_set = source_set
         if self._tables_work:
             output, work = self._tables_work
+            session = kernel_session(self.context.spark, self.job.settings)
             committer = next(
                 each
                 for each, members in zip(self.committers, self.outputs, strict=True)
                 if output in [member.index for member in members]
             )
-            self._tables_schemas = TableSchemas(work, committer, self.place, source_set.sources, self.context.warn)
+            self._tables_schemas = TableSchemas(
+                work, committer, self.place, source_set.sources, session, self.context.warn
+            )
         targets = (
             Target(tuple(output.index for output in members), each.writers())
             for each, members in zip(self.committers, self.outputs, strict=True)

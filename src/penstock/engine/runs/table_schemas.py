@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from penstock.errors import PenstockError
+from penstock.flow.kernels.session import Session
 from penstock.flow.rows.table_rows import Evolution, TableCounts, TablesWork
 from penstock.flow.state.schema_log import append_versions, read_schemas
 from penstock.flow.state.storage import Storage
@@ -22,6 +23,7 @@ class TableSchemas:
     committer: Committer
     place: str
     sources: Sequence[Source]
+    session: Session
     warn: Callable[[str], None]
     #: Whether this run has compared the definition of the job with the schemas.
     _compared: bool = False
@@ -31,9 +33,15 @@ class TableSchemas:
         which may be another than that of the run before."""
         if self._compared:
             return files
-        found = self.evolve(files, (), batch, now_ms)
+        found = self.evolve(files, self._look_ahead() if not files else (), batch, now_ms)
         self._compared = True
         return found
+
+    def _look_ahead(self) -> Sequence[bytes]:
+        """What the newest records of the sources show, before the first batch of a job."""
+        count = self.work.looks_ahead
+        batches = (batch for source in self.sources for batch in source.read_latest(count)) if count else ()
+        return self.work.survey(batches, self.session)
 
     def evolve(self, files: tuple[str, ...], reports: Sequence[bytes], batch: Batch, now_ms: int) -> tuple[str, ...]:
         """The files of the schemas after what tasks report of a batch at ``now_ms``. Raises SchemaError for a change

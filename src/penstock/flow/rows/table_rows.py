@@ -87,6 +87,13 @@ class TablesWork(Protocol):
     def open(self, schemas: Schemas, session: Session) -> TablesTask:
         """The work of a task."""
 
+    @property
+    def looks_ahead(self) -> int:
+        """How many of the newest records of each partition are surveyed before the first batch of a job."""
+
+    def survey(self, batches: Iterable[pa.RecordBatch], session: Session) -> Sequence[bytes]:
+        """What rows of the scan show of tables, as tasks report it. Records that cannot be read show nothing."""
+
     def evolve(self, schemas: Schemas, reports: Sequence[bytes]) -> Sequence[Evolution]:
         """The versions that follow from the reports of all tasks; without any, those that follow from the definition of
         the job alone. The result does not depend on the order of the reports. Raises SchemaError for a change that the

@@ -116,6 +116,7 @@ def make_source(source: SourceDef, warn: Callable[[str], None]) -> tuple[Scan, S
         declared,
         tuple(Field(each.name, each.type) for each in metadata),
         options.strategy is InferenceStrategy.STATIC,
+        0 if _has_prefix(given, f"{identifier}.infer-schema.fixed-types") else options.prefetch,
     )
     spec = scan_spec(connectors.get(source.type), table)
     return Scan(table.produced, table.name, source.type, spec), tables

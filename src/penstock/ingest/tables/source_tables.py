@@ -21,7 +21,8 @@ _NONE = TableSchema(RowType((), nullable=False))
 class SourceTables:
     """``identifier`` and ``prefix`` are those of the format, for messages of errors. Tables in ``declared`` begin with
     these columns; ``fallback`` is the only one of them where messages do not name their table. ``metadata`` follows the
-    columns of each table. ``static``: schemas do not change once a table is known."""
+    columns of each table. ``static``: schemas do not change once a table is known. ``looks_ahead`` is how many of the
+    newest records of each partition are surveyed before the first batch of a job."""
 
     reader: TableReader
     identifier: str
@@ -29,6 +30,7 @@ class SourceTables:
     declared: Mapping[str, TableSchema] = field(default_factory=dict)
     metadata: tuple[Field, ...] = ()
     static: bool = False
+    looks_ahead: int = 0
 
     def find_tables(self, rows: pa.RecordBatch) -> MessageTables:
         """The table of each message of a batch of the scan: by its topic, unless messages name it."""

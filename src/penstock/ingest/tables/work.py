@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
 
 from penstock.flow.kernels.session import Session
 from penstock.flow.rows.table_rows import Evolution, FindPlace, TableCounts
@@ -15,6 +17,8 @@ from penstock.ingest.tables.source_tables import SourceTables
 from penstock.ingest.tables.task import IngestTask
 from penstock.schemas import Schemas, SchemaVersion
 from penstock.spi import Output
+
+_LENIENT = ErrorPolicy(ignores=True)
 
 
 @dataclass(frozen=True)
@@ -35,6 +39,20 @@ class IngestWork:
     def open(self, schemas: Schemas, session: Session) -> IngestTask:
         """The work of a task."""
         return IngestTask(self.source, self.programs, self.errors, schemas, session)
+
+    @property
+    def looks_ahead(self) -> int:
+        """How many of the newest records of each partition are surveyed before the first batch of a job."""
+        return self.source.looks_ahead
+
+    def survey(self, batches: Iterable[pa.RecordBatch], session: Session) -> list[bytes]:
+        """What rows of the scan show of tables. Records that cannot be read show nothing."""
+        task = IngestTask(replace(self.source, static=False), self.programs, _LENIENT, Schemas(), session)
+        for batch in batches:
+            for _ in task.process(batch):
+                pass  # without schemas, there are no rows
+        report = task.report_schemas()
+        return [report] if report else []
 
     def evolve(self, schemas: Schemas, reports: Sequence[bytes]) -> list[Evolution]:
         """The versions of schemas that follow from the reports of all tasks."""

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import pyarrow as pa
+
 from penstock.spi.plugin.context import JobContext
 from penstock.spi.plugin.tasks import OnDriver, SentStage, Stage
 
@@ -83,6 +85,11 @@ class Source(Protocol):
     def lag(self, reached: dict[str, Any]) -> int | None:
         """Records (files where the source is ``of_files``) between ``reached`` and the end of the source, or None when
         that is not known."""
+
+    def read_latest(self, count: int) -> Sequence[pa.RecordBatch]:
+        """The rows of the newest records, at most ``count`` of each partition, as :meth:`frame` has them, without its
+        last columns. For a look at what is there: a batch reads them again. None by default."""
+        return ()
 
     def find_consumed(self, end: dict[str, Any]) -> Any:
         """The consumption up to ``end`` that a committer of the same system can record with its output, or None."""

@@ -76,10 +76,12 @@ def skip_recreated(session: Session, start: Positions, topics: Mapping[str, Topi
     if not new:
         return start
     if not skips:
+        read = ((each, at.offset) for (topic, each), at in start.at.items() if topic == new[0])
+        partition, at = min(read, default=(0, 0))
         raise PossibleDataLossError(
-            f"topic '{new[0]}' was deleted and recreated (its id was {start.topic_ids[new[0]]}, now it is "
-            f"{ids[new[0]]}), so the offsets read so far mean nothing in it; start with a new checkpoint directory to "
-            f"read it, or {SKIPPING}"
+            f"topic '{new[0]}', partition {partition} was read up to offset {at}, and was deleted and recreated (the "
+            f"topic's id was {start.topic_ids[new[0]]}, now it is {ids[new[0]]}), so the offsets read so far mean "
+            f"nothing in it; start with a new checkpoint directory to read it, or {SKIPPING}"
         )
     there = {(topic, each.partition) for topic in new for each in topics[topic].partitions}
     begun = list_positions(session, there & start.at.keys(), EARLIEST)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -160,6 +161,16 @@ class KafkaScan(Source):
             return pa.Table.from_batches(batches, stage.schema), reader.report.to_bytes()
 
         return OnDriver(lambda given: run_until_stopped(lambda left: read(given, left), self._context.stopping))
+
+    def read_latest(self, count: int) -> Sequence[pa.RecordBatch]:
+        """The rows of the newest records, from the start of the source on."""
+        from penstock.connectors.kafka.source.reader import RangeReader
+
+        spec = self._enumerator.spec
+        ends = self._enumerator.available(spec.start)
+        begun = {tp: replace(at, offset=max(at.offset, ends.at[tp].offset - count)) for tp, at in spec.start.at.items()}
+        ranges = self._enumerator.ranges(replace(spec.start, at=begun), ends)
+        return list(RangeReader(spec, [each for each in ranges if len(each)]).rows())
 
     def _more(self) -> Iterator[str]:
         """The columns after the ones that every scan has, as DDL."""
