@@ -31,11 +31,16 @@ class Message:
     value: Any
     topic: str = "orders"
     partition: int = 0
+    key: Any = None
 
     @property
     def data(self) -> bytes | None:
         """The value as it is written."""
-        return self.value if isinstance(self.value, bytes | None) else json.dumps(self.value).encode()
+        return _write(self.value)
+
+
+def _write(part: Any) -> bytes | None:
+    return part if isinstance(part, bytes | None) else json.dumps(part).encode()
 
 
 @dataclass
@@ -112,6 +117,7 @@ class Pipeline:
             batch = pa.RecordBatch.from_pydict(
                 {
                     "value": pa.array([each.data for each, _ in members], pa.binary()),
+                    "__raw_key__": pa.array([_write(each.key) for each, _ in members], pa.binary()),
                     "topic": pa.array([topic] * len(members), pa.string()),
                     "partition": pa.array([partition] * len(members), pa.int32()),
                     "offset": pa.array([offset for _, offset in members], pa.int64()),

@@ -289,3 +289,38 @@ def test_fixed_schemas_are_those_of_the_newest_messages():
     assert found.table("orders") == [{"id": 1}, {"id": 2}]
     assert pipeline(*lines).work.looks_ahead == 50
     assert pipeline(*lines, "json.infer-schema.fixed-types: id INT").work.looks_ahead == 0
+
+
+# --- keys ----------------------------------------------------------------------------------------------------
+
+
+def test_columns_of_keys_and_values_have_their_prefixes():
+    lines = "value.format: json", "key.format: json", "key.fields-prefix: k_", "value.fields-prefix: v_"
+    found = pipeline(*lines).run(Message({"id": 1, "n": 2}, key={"id": "x"}), Message({"id": 2}))
+    assert found.columns("orders") == "k_id STRING, v_id BIGINT, v_n BIGINT"
+    assert found.table("orders") == [{"k_id": "x", "v_id": 1, "v_n": 2}, {"k_id": None, "v_id": 2, "v_n": None}]
+    found.run(Message({"id": 1.5}, key={"id": "y", "more": True}))
+    assert found.columns("orders") == "k_id STRING, v_id DOUBLE, v_n BIGINT, k_more BOOLEAN"
+
+
+def test_without_prefixes_the_value_counts():
+    lines = "value.format: json", "key.format: json", "ingestion.ignore-errors: true"
+    found = pipeline(*lines).run(
+        Message({"id": 1}, key={"id": 7, "k": 1}), Message({}, key={"id": 8}), Message({"id": 3})
+    )
+    assert found.columns("orders") == "id BIGINT, k BIGINT"
+    assert [row["id"] for row in found.table("orders")] == [1, 8, 3]
+    found.run(Message({"id": 4}, key=b"{"), Message({"id": 5}, key={"k": "x"}))
+    assert found.refused == 1
+    assert found.table("orders")[-1] == {"id": 5, "k": "x"}
+
+
+def test_keys_of_changes():
+    found = pipeline("key.format: json", "key.fields-prefix: key_")
+    found.run(Message(debezium("u", {"a": 1}, {"a": 2}), key={"id": 1}))
+    assert found.rows == [
+        ("shop.orders", "-U", {"a": 1, "key_id": 1}),
+        ("shop.orders", "+U", {"a": 2, "key_id": 1}),
+    ]
+    with pytest.raises(PipelineError, match=r"keys of 'debezium-json'"):
+        pipeline("key.format: debezium-json")

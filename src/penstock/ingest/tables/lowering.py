@@ -10,13 +10,15 @@ from penstock.ingest.definition import PipelineDef, SinkDef, SourceDef
 from penstock.ingest.kafka import DDLS, DEFAULT_FORMAT, make_metadata_columns, refuse
 from penstock.ingest.kafka_options import InferenceStrategy, KafkaIngestSourceOptions
 from penstock.ingest.tables.evolution import Evolver
+from penstock.ingest.tables.message_columns import KEY, VALUE, MessageColumns
 from penstock.ingest.tables.programs import Programs
 from penstock.ingest.tables.refused import ErrorPolicy
 from penstock.ingest.tables.routing import Router
 from penstock.ingest.tables.sink_tables import SinkTables
-from penstock.ingest.tables.source_tables import TOPIC, VALUE, SourceTables
+from penstock.ingest.tables.source_tables import TOPIC, SourceTables
 from penstock.ingest.tables.work import IngestWork
 from penstock.ingest.transforms import DecimalPrecisionMode, TransformBinder
+from penstock.options import Origin
 from penstock.plan.nodes import Ingest, Scan, Sink
 from penstock.schemas import ChangeFilter, SchemaChangeBehavior, TableSchema
 from penstock.spi import (
@@ -28,6 +30,7 @@ from penstock.spi import (
     InferringFormat,
     Surface,
     TableDefinition,
+    TableReader,
     WritesTables,
     connectors,
     formats,
@@ -105,12 +108,18 @@ def make_source(source: SourceDef, warn: Callable[[str], None]) -> tuple[Scan, S
     inference = found.inference.from_text(given, origin, f"{identifier}.")
     metadata = make_metadata_columns(options.metadata, origin)
     known = {prefix + key for key in found.options.keys()} | {f"{identifier}.{key}" for key in found.inference.keys()}  # noqa: SIM118
+    _check_prefixes(given, origin)
     table = _define_messages(source, given, known, metadata)
     declared = {
         ".".join(each.id): _read_schema(each.columns, each.primary_key) for each in _parse(options.ddls, source)
     }
     tables = SourceTables(
-        found.table_reader(bound, inference),
+        MessageColumns(
+            found.table_reader(bound, inference),
+            given.get("value.fields-prefix", ""),
+            _make_key_reader(given, origin),
+            given.get("key.fields-prefix", ""),
+        ),
         identifier,
         prefix,
         declared,
@@ -138,19 +147,48 @@ def _define_messages(
     source: SourceDef, given: Mapping[str, str], of_format: set[str], metadata: tuple[Column, ...]
 ) -> TableDefinition:
     """The table that gives messages as they are."""
-    own = {*KafkaIngestSourceOptions.keys(), *of_format, "value.format", "ingestion.ignore-errors"}
-    left = {key: each for key, each in given.items() if key not in own}
+    own = {*KafkaIngestSourceOptions.keys(), *of_format, *_OF_PARTS}
+    left = {key: each for key, each in given.items() if key not in own and not key.startswith("key.json.")}
     later = {key: ("is not supported with inferred schemas yet", "leave it out") for key in _LATER if key in left}
     refuse(later, source.origin)
-    columns = (Column(VALUE, BYTES), Column(TOPIC, STRING.with_nullability(False), ColumnKind.METADATA, TOPIC, True))
-    others = tuple(replace(each, type=BYTES) if each.key in _RAW else each for each in metadata if each.key != TOPIC)
+    keys = (Column(KEY, BYTES, ColumnKind.METADATA, KEY, True),) if "key.format" in given else ()
+    topic = Column(TOPIC, STRING.with_nullability(False), ColumnKind.METADATA, TOPIC, True)
+    columns = (Column(VALUE, BYTES), topic, *keys)
+    names = [each.name for each in columns]
+    others = tuple(
+        replace(each, type=BYTES) if each.key in _RAW else each for each in metadata if each.key not in names
+    )
     options = {"connector": source.type, "value.format": "raw", **left}
     return TableDefinition(SOURCE, (*columns, *others), options, source.origin, Surface.YAML)
 
 
 #: Metadata that is bytes, and text in the columns of tables.
 _RAW = ("__raw_key__", "__raw_value__")
-_LATER = ("key.format", "key.fields", "key.fields-prefix", "value.fields-prefix", "scan.dead-letter.topic")
+_LATER = ("key.fields", "value.fields-include", "scan.dead-letter.topic")
+_OF_PARTS = ("value.format", "ingestion.ignore-errors", "key.format", "key.fields-prefix", "value.fields-prefix")
+
+
+def _make_key_reader(given: Mapping[str, str], origin: Origin) -> TableReader | None:
+    """What reads the keys of messages; None if they are not read. Raises OptionsError for a format that keys cannot
+    have."""
+    identifier = given.get("key.format", "").strip().lower()
+    if not identifier:
+        return None
+    found = formats.get(identifier) if identifier in formats.names() else None
+    if not isinstance(found, InferringFormat) or isinstance(found, ChangeFormat):
+        place, reason = origin.locate("key.format"), f"columns cannot be inferred from keys of '{identifier}'"
+        raise OptionsError((Problem(reason, "key.format", place, "use json, or leave it out"),))
+    options = found.options.from_text(given, origin, f"key.{identifier}.")
+    return found.table_reader(options, found.inference.from_text({}))
+
+
+def _check_prefixes(given: Mapping[str, str], origin: Origin) -> None:
+    """Raises OptionsError where it could not be told whether a column is of the key or of the value."""
+    key, value = given.get("key.fields-prefix", ""), given.get("value.fields-prefix", "")
+    if key and value and (key.startswith(value) or value.startswith(key)):
+        reason = f"'{key}' and the 'value.fields-prefix' '{value}' begin with the same text"
+        hint = "neither of the two may be a prefix of the other"
+        raise OptionsError((Problem(reason, "key.fields-prefix", origin.locate("key.fields-prefix"), hint),))
 
 
 def _make_policy(defn: PipelineDef, source: SourceTables, warn: Callable[[str], None]) -> ErrorPolicy:

@@ -8,12 +8,13 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pyarrow as pa
 
+from penstock.ingest.tables.message_columns import VALUE, MessageColumns
 from penstock.schemas import TableSchema
 from penstock.spi import MessageTables, SeenColumns, TableReader
 from penstock.types import Field, RowType
 
-#: The columns of the scan that gives messages as they are. Its other columns are metadata, named by their keys.
-VALUE, TOPIC = "value", "topic"
+#: A column of the scan that gives messages as they are, whose columns are metadata, named by their keys.
+TOPIC = "topic"
 _NONE = TableSchema(RowType((), nullable=False))
 
 
@@ -24,13 +25,22 @@ class SourceTables:
     columns of each table. ``static``: schemas do not change once a table is known. ``looks_ahead`` is how many of the
     newest records of each partition are surveyed before the first batch of a job."""
 
-    reader: TableReader
+    columns: MessageColumns
     identifier: str
     prefix: str
     declared: Mapping[str, TableSchema] = field(default_factory=dict)
     metadata: tuple[Field, ...] = ()
     static: bool = False
     looks_ahead: int = 0
+
+    @property
+    def reader(self) -> TableReader:
+        """What reads the values of messages."""
+        return self.columns.reader
+
+    def survey(self, rows: pa.RecordBatch, known: RowType) -> SeenColumns:
+        """The columns that messages of one table show, without fields that have the name of a metadata column."""
+        return self.drop_metadata(self.columns.survey(rows, known))
 
     def find_tables(self, rows: pa.RecordBatch) -> MessageTables:
         """The table of each message of a batch of the scan: by its topic, unless messages name it."""

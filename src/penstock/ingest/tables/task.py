@@ -13,14 +13,15 @@ import pyarrow.compute as pc
 from penstock.errors import RecordError
 from penstock.flow.kernels.session import Session
 from penstock.flow.rows.table_rows import TableRows
+from penstock.ingest.tables.message_columns import VALUE, MessageDecoder
 from penstock.ingest.tables.programs import Programs
 from penstock.ingest.tables.refused import MOST_REPORTED, ErrorPolicy, RefusedRecord, TaskCounts
 from penstock.ingest.tables.reports import SeenTable, encode_report
 from penstock.ingest.tables.row_fitting import RowFitter
-from penstock.ingest.tables.source_tables import VALUE, SourceTables
+from penstock.ingest.tables.source_tables import SourceTables
 from penstock.ingest.transforms import TableTransform
 from penstock.schemas import Schemas, SchemaVersion
-from penstock.spi import HIDDEN, KIND, BadRecord, Decoded, Decoder, origin_of
+from penstock.spi import HIDDEN, KIND, BadRecord, Decoded, origin_of
 from penstock.types import RowType, arrow_schema
 
 
@@ -40,7 +41,7 @@ class _OpenTable:
         row = source.initial_schema(name).row if version is None else source.read_columns(version.schema.row)
         self.seen = SeenTable(name, row)
         #: Of a table whose schema is known.
-        self.decoder: Decoder | None = None
+        self.decoder: MessageDecoder | None = None
         self.transform: TableTransform | None = None
         self.targets: list[_Target] = []
 
@@ -105,19 +106,19 @@ class IngestTask:
         """Whether messages show something new; then it is kept for the report."""
         if table.version is not None and self._source.static:
             return False
-        values = rows.column(VALUE)
         first = table.name not in self._insufficient and table.version is None
+        origin = origin_of(rows, 0)
         if self._source.static and not first:
             return True
         if self._source.static:  # the declared columns are all, or those of the first message
-            values = values.slice(0, 0 if table.columns.fields else 1)
-        found = self._source.drop_metadata(self._source.reader.survey(values, table.columns))
+            rows = rows.slice(0, 0 if table.columns.fields else 1)
+        found = self._source.survey(rows, table.columns)
         if not found.firsts and not first:
             return table.name in self._insufficient
         places = {name: origin_of(rows, at) for name, at in found.firsts.items()}
         seen = replace(table.seen, row=found.row, places={**places, **table.seen.places})
         if first:
-            seen = replace(seen, first=origin_of(rows, 0), primary_key=found.primary_key)
+            seen = replace(seen, first=origin, primary_key=found.primary_key)
         table.seen = seen
         self._insufficient[table.name] = table
         return True
@@ -126,7 +127,7 @@ class IngestTask:
         if table.decoder is None:
             self._bind(table)
         assert table.decoder is not None  # noqa: S101
-        decoded = table.decoder.decode(rows.column(VALUE))
+        decoded = table.decoder.decode(rows)
         self._refuse(decoded.bad, rows, table.name)
         made = self._add_columns(decoded, rows)
         self._rows[table.name] = self._rows.get(table.name, 0) + made.num_rows
@@ -158,7 +159,7 @@ class IngestTask:
 
     def _drop_misfits(self, table: _OpenTable, rows: pa.RecordBatch) -> pa.RecordBatch:
         """The messages of a table whose schema is fixed, without those with a value that does not fit its column."""
-        bad = [*self._find_misfits(table, rows.column(VALUE), 0)]
+        bad = [*self._find_misfits(table, rows, 0)]
         if not bad:
             return rows
         self._refuse(tuple(bad), rows, table.name)
@@ -166,26 +167,26 @@ class IngestTask:
         kept[[each.index for each in bad]] = False
         return rows.filter(pa.array(kept))
 
-    def _find_misfits(self, table: _OpenTable, values: pa.Array, start: int) -> Iterator[BadRecord]:
+    def _find_misfits(self, table: _OpenTable, rows: pa.RecordBatch, start: int) -> Iterator[BadRecord]:
         """The messages from ``start`` on with a value that does not fit its column: by halves, down to each one."""
-        found = self._source.drop_metadata(self._source.reader.survey(values, table.columns))
+        found = self._source.survey(rows, table.columns)
         columns = [name for name in found.firsts if table.columns.field(name) is not None]
         if not columns:
             return
-        if len(values) == 1:
+        if rows.num_rows == 1:
             name = columns[0]
             declared = table.columns.field(name)
             reason = f"the value does not fit its column, which is {declared.type if declared else ''}"
             yield BadRecord(start, f"{reason}, and 'schema.inference.strategy' is static", name)
             return
-        half = len(values) // 2
-        yield from self._find_misfits(table, values.slice(0, half), start)
-        yield from self._find_misfits(table, values.slice(half), start + half)
+        half = rows.num_rows // 2
+        yield from self._find_misfits(table, rows.slice(0, half), start)
+        yield from self._find_misfits(table, rows.slice(half), start + half)
 
     def _bind(self, table: _OpenTable) -> None:
         """Make what a known table needs to be read and written."""
         assert table.version is not None, "its rows wait for a schema"  # noqa: S101
-        table.decoder = self._source.reader.decoder(table.columns)
+        table.decoder = self._source.columns.open(table.columns)
         table.transform = self._programs.bind(table.name, table.version.schema)
         row = table.transform.schema.row
         for name in self._programs.find_targets(table.name):
