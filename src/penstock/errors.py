@@ -85,6 +85,12 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f"did you mean '{found[0]}'?" if found else ""
 
 
+def undefined_variable(name: str, known: Iterable[str]) -> tuple[str, str]:
+    """What is wrong with a variable that is not defined, and what to do."""
+    hint = nearest(name, known) or f"define it with --var {name or 'NAME'}=VALUE, or in a file given by --var-file"
+    return f"variable '{name}' is not defined", hint
+
+
 class DefinitionError(PenstockError):
     """What the user wrote is not valid. Carries every problem that was found, in order."""
 

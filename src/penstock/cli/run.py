@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.cli.display import add_pairs, count, describe_command, log_to, parse_pairs
 from penstock.cli.reporter import Reporter, describe_restarts, read_text
+from penstock.cli.variables import add_variables, read_variables
 from penstock.errors import VERBOSE, DefinitionError, ExecutionError, OptionsError, PenstockError, Problem
 from penstock.plan.checks import check_settings
 from penstock.plan.dead_letter_sinks import with_dead_letters
@@ -40,7 +41,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     ):
         parser = subparsers.add_parser(name, help=text, description=describe_command(text))
         parser.add_argument("file", type=Path, metavar="FILE", help=".sql, .yaml or .py")
-        add_pairs(parser, "--var", "replace ${KEY} in the file")
+        add_variables(parser)
         parser.set_defaults(run=function)
         _add_state(parser)
         if name == "run":
@@ -322,9 +323,10 @@ def _run_python(arguments: argparse.Namespace) -> int:
 def _run_file(arguments: argparse.Namespace, run_job: Callable[[Job], Any]) -> Problem | None:
     from penstock.cli.program import run_program
 
-    if arguments.var:
+    if arguments.var or arguments.var_file:
+        option = "--var" if arguments.var else "--var-file"
         reason = "replaces ${KEY} in .sql and .yaml files only"
-        raise DefinitionError((Problem(reason, where="--var", hint="a program can read os.environ"),))
+        raise DefinitionError((Problem(reason, where=option, hint="a program can read os.environ"),))
     return run_program(_check_exists(arguments.file), run_job)
 
 
@@ -375,9 +377,7 @@ def _read_jobs(arguments: argparse.Namespace) -> list[Job]:
         return jobs
     if suffix not in _SCRIPTS:
         raise DefinitionError((Problem("expected a .sql, .yaml or .py file", where=str(path)),))
-    variables, problems = parse_pairs(arguments.var, "--var")
-    if problems:
-        raise DefinitionError(tuple(problems))
+    variables = read_variables(arguments, os.environ)
     try:
         text = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:

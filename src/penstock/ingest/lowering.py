@@ -9,7 +9,7 @@ from functools import partial
 from typing import TypeVar, cast
 
 from penstock.errors import DefinitionError, PipelineError, Problem, UnsupportedError, nearest
-from penstock.ingest.definition import ConnectorDef, PipelineDef, RouteDef, RouteMode, TransformDef
+from penstock.ingest.definition import ConnectorDef, PipelineDef, RouteDef, RouteMode, SourceDef, TransformDef
 from penstock.ingest.kafka import DDLS, sink_table, source_table
 from penstock.ingest.table_ids import match_table_id
 from penstock.ingest.tables import lowering as tables_lowering
@@ -42,7 +42,20 @@ def lower(defn: PipelineDef, default_name: str = "pipeline", warn: Callable[[str
 
     Raises PipelineError with every problem found, or UnsupportedError if all of them are features that penstock lacks.
     """
-    return _Lowering(defn, warn).job(default_name)
+    return _Lowering(replace(defn, source=_choose_start(defn.source, warn)), warn).job(default_name)
+
+
+def _choose_start(source: SourceDef, warn: Callable[[str], None]) -> SourceDef:
+    """The source with a start, if it names neither one nor a consumer group: where ``auto.offset.reset`` says, else at
+    the earliest offset."""
+    given = dict(source.options)
+    if source.type != "kafka" or "scan.startup.mode" in given or "properties.group.id" in given:
+        return source
+    reset = given.get("properties.auto.offset.reset", "").strip().lower()
+    if reset not in ("earliest", "latest"):
+        place, reset = source.origin.locate(""), "earliest"
+        warn(f"{place}: 'scan.startup.mode' and 'properties.group.id' are missing, so it starts at the earliest offset")
+    return replace(source, options=tuple(sorted({**given, "scan.startup.mode": f"{reset}-offset"}.items())))
 
 
 @dataclass(frozen=True)
@@ -55,6 +68,9 @@ class _Stream:
     primary_key: tuple[str, ...]
     declared: str
 
+
+#: Sources of other systems that read a database, not a topic.
+_DATABASES = {"mongodb", "mysql", "oceanbase", "oracle", "postgres", "sqlserver", "tidb", "vitess"}
 
 #: Options of sinks that name columns.
 _OF_COLUMNS = {"key.fields", "key.fields-prefix", "value.fields-include"}
@@ -99,9 +115,11 @@ class _Lowering:
     def _find_tables(self, default_name: str) -> Job:
         """The plan of a job that finds its tables."""
         options = self.defn.pipeline
-        sink = self._attempt(
-            self.defn.source, partial(tables_lowering.make_sink, self.defn, self._functions, self.warn)
-        )
+        source = self.defn.source
+        if not self._check_connector(self.defn.sink):
+            self._attempt(source, partial(tables_lowering.make_source, source, self.warn))
+            raise PipelineError((*self.problems, *self.unsupported))
+        sink = self._attempt(source, partial(tables_lowering.make_sink, self.defn, self._functions, self.warn))
         if sink is None:
             self._check_sink()
         if self.problems or self.unsupported or sink is None:
@@ -130,6 +148,11 @@ class _Lowering:
 
     def _make_source(self) -> _Stream | None:
         source = self.defn.source
+        if source.type in _DATABASES:
+            reason = f"'{source.type}' cannot be a source of a pipeline yet"
+            hint = "let Debezium or Canal write the changes of the database to Kafka, and read them with 'type: kafka'"
+            self.unsupported.append(Problem(reason, "type", source.origin.locate("type"), hint))
+            return None
         if not self._check_connector(source):
             return None
         if source.type != "kafka":

@@ -74,7 +74,7 @@ def parse_pipeline(text: str, *, file: str = "", variables: Mapping[str, str] | 
     for key, side in (("source", source), ("sink", sink)):
         if key not in top:
             tree.problem(tree.root, "is required", key, f"write '{key}:' and 'type: kafka' below it")
-        elif "type" not in side:
+        elif "type" not in side and "type" not in tree.keys(top[key].value):
             tree.problem(top[key].at, "needs a 'type'", key, "for example 'type: kafka'")
     if _MAPPING in source:
         tree.warn(source[_MAPPING][1].at, f"'{_MAPPING}' belongs to the sink and is read there")
@@ -177,7 +177,8 @@ def _read_items(
         texts = _read_texts(tree, node, part, known, later)
         missing = [key for key in required if key not in texts or not texts[key][0]]
         for key in missing:
-            tree.problem(node, f"is required in a {part}", key)
+            if key in texts or key not in tree.keys(node):  # otherwise its value has a problem of its own
+                tree.problem(node, f"is required in a {part}", key)
         if not missing:
             given = {key.replace("-", "_"): text for key, (text, _) in texts.items()}
             yield {**given, "origin": _make_origin(tree, node, texts)}

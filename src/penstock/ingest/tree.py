@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import yaml
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
-from penstock.errors import PipelineError, Problem, nearest
+from penstock.errors import PipelineError, Problem, undefined_variable
 
 #: The keys of a pipeline.
 TOP = ("source", "sink", "route", "transform", "pipeline")
@@ -105,6 +105,11 @@ class Tree:
                 found[key.value] = Entry(key.value, key, value)
         return found
 
+    @staticmethod
+    def keys(node: Node) -> set[str]:
+        """The keys of a mapping."""
+        return {str(key.value) for key, _ in node.value} if isinstance(node, MappingNode) else set()
+
     def items(self, node: Node, part: str) -> list[Node]:
         """The items of a list. Adds a problem if ``node`` is not a list."""
         if not isinstance(node, SequenceNode):
@@ -124,6 +129,6 @@ class Tree:
         text = str(node.value)
         missing = [name for name in _VARIABLE.findall(text) if name.strip() not in self.variables]
         for name in missing:
-            hint = nearest(name, self.variables) or "give it with the other variables of the pipeline"
-            self.problem(node, f"variable '${{{name}}}' is not defined", entry.key, hint)
+            reason, hint = undefined_variable(name.strip(), self.variables)
+            self.problem(node, reason, entry.key, hint)
         return None if missing else _VARIABLE.sub(lambda match: self.variables[match[1].strip()], text)

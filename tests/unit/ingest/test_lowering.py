@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from pyspark import cloudpickle
 
+from penstock.connectors.kafka.table.options import StartupMode
 from penstock.errors import FunctionError, PipelineError, UnsupportedError
 from penstock.flow.rows.calc import Calc, calc_of
 from penstock.ingest import lower, parse_pipeline
@@ -267,12 +268,18 @@ def test_errors_are_ignored_by_leaving_the_record_out():
     assert found.spec.value.options.to_text() == {}
 
 
-def test_a_source_without_a_group_has_to_say_where_it_starts():
+def test_a_source_without_a_group_starts_at_the_earliest_offset():
     text = SOURCE.replace("  scan.startup.mode: earliest-offset\n", "")
+    warnings: list[str] = []
 
-    with pytest.raises(PipelineError) as error:
-        job(text + PRINT)
-    assert "'scan.startup.mode': needs a consumer group (write 'properties.group.id'" in str(error.value)
+    lower(parse_pipeline(text + PRINT, file="p.yaml"), "p", warn=warnings.append)
+    assert node(text + PRINT).spec.options.startup_mode is StartupMode.EARLIEST
+    assert warnings == [
+        "p.yaml, line 1, column 1: 'scan.startup.mode' and 'properties.group.id' are missing, so it starts at the "
+        "earliest offset"
+    ]
+    latest = node(text + "  properties.auto.offset.reset: latest\n" + PRINT)
+    assert latest.spec.options.startup_mode is StartupMode.LATEST
     assert node(text + "  properties.group.id: g\n" + PRINT).spec.group_id == "g"
 
 
@@ -404,10 +411,20 @@ def test_a_connector_of_flinks_is_not_taken_for_a_misspelling(name):
 
 @pytest.mark.parametrize("side", ["source", "sink"])
 def test_a_connector_that_is_not_there_is_named(side):
-    text = (SOURCE + PRINT).replace("type: kafka" if side == "source" else "type: print", "type: mysql")
+    text = (SOURCE + PRINT).replace("type: kafka" if side == "source" else "type: print", "type: pulsar")
 
-    with pytest.raises(PipelineError, match=r"p.yaml, line \d+, column 3: 'type': there is no connector 'mysql'"):
+    with pytest.raises(PipelineError, match=r"p.yaml, line \d+, column 3: 'type': there is no connector 'pulsar'"):
         job(text)
+
+
+@pytest.mark.parametrize("name", ["mysql", "postgres"])
+def test_a_database_is_no_source_yet(name):
+    with pytest.raises(UnsupportedError) as error:
+        job(f"source:\n  type: {name}\n  hostname: h\n{PRINT}")
+    assert str(error.value) == (
+        f"p.yaml, line 2, column 3: 'type': '{name}' cannot be a source of a pipeline yet (let Debezium or Canal write "
+        "the changes of the database to Kafka, and read them with 'type: kafka')"
+    )
 
 
 def test_a_schema_that_cannot_be_read_is_refused_at_its_place():

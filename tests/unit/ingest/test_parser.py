@@ -83,7 +83,7 @@ pipeline:
 
     assert found == [
         "p.yaml, line 5, column 1: 'sinc': unknown key (did you mean 'sink'?)",
-        "p.yaml, line 2, column 10: 'topic': variable '${kafka.topik}' is not defined (did you mean 'kafka.topic'?)",
+        "p.yaml, line 2, column 10: 'topic': variable 'kafka.topik' is not defined (did you mean 'kafka.topic'?)",
         "p.yaml, line 3, column 3: 'name': has no value (write '' for an empty value, or remove the line)",
         "p.yaml, line 4, column 9: 'typo': expected one value",
         "p.yaml, line 1, column 1: 'source': needs a 'type' (for example 'type: kafka')",

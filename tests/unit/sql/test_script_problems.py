@@ -60,7 +60,8 @@ def test_undefined_variables_come_all_at_once():
     assert str(caught.value).splitlines() == [
         "line 1, column 24: variable 'a' is not defined (did you mean 'ab'?)",
         "line 1, column 29: variable 'b' is not defined (did you mean 'ab'?)",
-        "line 2, column 11: variable ' c ' is not defined (define it with --var  c =VALUE)",
+        "line 2, column 11: variable ' c ' is not defined (define it with --var  c =VALUE, or in a file given by "
+        "--var-file)",
     ]
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from penstock.errors import Problem, SqlError, nearest
+from penstock.errors import Problem, SqlError, undefined_variable
 from penstock.sql.parse.source import SourceText
 
 
@@ -126,8 +126,7 @@ def _not_closed_error(source: SourceText, at: int, unclosed: str, closing: str) 
 def _find_undefined(source: SourceText, match: re.Match[str], variables: Mapping[str, str]) -> Iterator[Problem]:
     for found in _VARIABLE.finditer(match.group()):
         if found.group(1) not in variables or not found.group().endswith("}"):
-            hint = nearest(found.group(1), variables) or f"define it with --var {found.group(1) or 'NAME'}=VALUE"
-            yield source.problem(match.start() + found.start(), f"variable '{found.group(1)}' is not defined", hint)
+            yield source.problem(match.start() + found.start(), *undefined_variable(found.group(1), variables))
 
 
 def _make_tokens(source: SourceText, found: re.Match[str], put_in: Callable[[str], str]) -> Iterator[Token]:
