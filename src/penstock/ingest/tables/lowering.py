@@ -97,6 +97,9 @@ def make_source(source: SourceDef, warn: Callable[[str], None]) -> tuple[Scan, S
     prefix = next((each for each in (f"value.{identifier}.", f"{identifier}.") if _has_prefix(given, each)), "")
     prefix = prefix or f"{identifier}."
     bound = found.options.from_text(given, origin, prefix)
+    standard = f"{prefix}timestamp-format.standard"
+    if given.get(standard, "").strip().upper() == _WITH_OFFSET:
+        refuse({standard: (f"{_WITH_OFFSET} is not supported with inferred schemas yet", "use ISO-8601")}, origin)
     inference = found.inference.from_text(given, origin, f"{identifier}.")
     metadata = make_metadata_columns(options.metadata, origin)
     known = {prefix + key for key in found.options.keys()} | {f"{identifier}.{key}" for key in found.inference.keys()}  # noqa: SIM118
@@ -144,6 +147,7 @@ def _define_messages(
 
 #: Metadata that is bytes, and text in the columns of tables.
 _RAW = ("__raw_key__", "__raw_value__")
+_WITH_OFFSET = "ISO-8601-WITH-OFFSET"
 _LATER = ("key.format", "key.fields", "key.fields-prefix", "value.fields-prefix", "scan.dead-letter.topic")
 
 

@@ -20,7 +20,7 @@ from penstock.ingest.tables.row_fitting import RowFitter
 from penstock.ingest.tables.source_tables import VALUE, SourceTables
 from penstock.ingest.transforms import TableTransform
 from penstock.schemas import Schemas, SchemaVersion
-from penstock.spi import HIDDEN, KIND, BadRecord, Decoded, Decoder, origin_of
+from penstock.spi import HIDDEN, KIND, BadRecord, Decoded, Decoder, SeenColumns, origin_of
 from penstock.types import RowType, arrow_schema
 
 
@@ -39,15 +39,17 @@ class _OpenTable:
         self.name, self.version = name, version
         row = source.initial_schema(name).row if version is None else source.read_columns(version.schema.row)
         self.seen = SeenTable(name, row)
+        #: The columns of its messages that are known for the whole batch.
+        self.columns = row
         #: Of a table whose schema is known.
         self.decoder: Decoder | None = None
         self.transform: TableTransform | None = None
         self.targets: list[_Target] = []
 
     @property
-    def columns(self) -> RowType:
-        """The columns of its messages that are known so far."""
-        return self.seen.row
+    def is_known(self) -> bool:
+        """Whether its schema is known, and has columns."""
+        return self.version is not None and bool(self.columns.fields)
 
 
 class IngestTask:
@@ -103,24 +105,33 @@ class IngestTask:
 
     def _survey(self, table: _OpenTable, rows: pa.RecordBatch) -> bool:
         """Whether messages show something new; then it is kept for the report."""
-        if table.version is not None and self._source.static:
+        if self._source.static and table.is_known:
             return False
         values = rows.column(VALUE)
         first = table.name not in self._insufficient and table.version is None
-        if self._source.static and not first:
-            return True
-        if self._source.static:  # the declared columns are all, or those of the first message
-            values = values.slice(0, 0 if table.columns.fields else 1)
-        found = self._source.drop_metadata(self._source.reader.survey(values, table.columns))
+        found = self._survey_messages(table, values)
+        if self._source.static and not table.columns.fields and found.firsts:
+            at = min(found.firsts.values())  # the first message with a column decides
+            found = self._survey_messages(table, values.slice(at, 1))
+            found = replace(found, firsts=dict.fromkeys(found.firsts, at))
+        elif self._source.static:
+            found = replace(found, row=table.columns, firsts={})
         if not found.firsts and not first:
             return table.name in self._insufficient
         places = {name: origin_of(rows, at) for name, at in found.firsts.items()}
-        seen = replace(table.seen, row=found.row, places={**places, **table.seen.places})
-        if first:
-            seen = replace(seen, first=origin_of(rows, 0), primary_key=found.primary_key)
-        table.seen = seen
+        begin = origin_of(rows, 0)
+        keyed = begin if found.primary_key else None
+        seen = SeenTable(
+            table.name, found.row, places, found.primary_key, keyed, begin if table.version is None else None
+        )
+        table.seen = table.seen.combine(seen, self._source.static) if table.name in self._insufficient else seen
         self._insufficient[table.name] = table
         return True
+
+    def _survey_messages(self, table: _OpenTable, values: pa.Array) -> SeenColumns:
+        """What messages show beside the columns that are known for the whole batch. What else other messages of the
+        batch show does not count, since another task may read them."""
+        return self._source.drop_metadata(self._source.reader.survey(values, table.columns))
 
     def _decode(self, table: _OpenTable, rows: pa.RecordBatch) -> Iterator[TableRows]:
         if table.decoder is None:
@@ -168,7 +179,7 @@ class IngestTask:
 
     def _find_misfits(self, table: _OpenTable, values: pa.Array, start: int) -> Iterator[BadRecord]:
         """The messages from ``start`` on with a value that does not fit its column: by halves, down to each one."""
-        found = self._source.drop_metadata(self._source.reader.survey(values, table.columns))
+        found = self._survey_messages(table, values)
         columns = [name for name in found.firsts if table.columns.field(name) is not None]
         if not columns:
             return
@@ -199,7 +210,7 @@ class IngestTask:
         columns = dict(zip(decoded.rows.schema.names, decoded.rows.columns, strict=True))
         for each in arrow_schema(RowType(self._source.metadata)):
             values = _take(rows.column(each.name), index)
-            columns[each.name] = values if values.type == each.type else values.cast(each.type)
+            columns[each.name] = values if values.type == each.type else _cast(values, each.type)
         for name in HIDDEN.names:
             columns[name] = _take(rows.column(name), index)
         if decoded.kinds is not None:
@@ -224,6 +235,15 @@ class IngestTask:
         for each in bad[: MOST_REPORTED - len(self._records)]:
             place = origin_of(rows, each.index)
             self._records.append(RefusedRecord(*place, table, each.reason, each.field, values[each.index].as_py()))
+
+
+def _cast(column: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """The values in another type. Bytes that are no text have the character for what cannot be read instead."""
+    try:
+        return column.cast(wanted)
+    except pa.ArrowInvalid:
+        texts = [None if each is None else each.decode(errors="replace") for each in column.to_pylist()]
+        return pa.array(texts, wanted)
 
 
 def _take(column: pa.Array, index: pa.Array | None) -> pa.Array:
