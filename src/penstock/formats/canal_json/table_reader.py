@@ -21,7 +21,7 @@ from penstock.formats.json.parser import Document, Number, Object, parse
 from penstock.formats.json.spans import TextSpans
 from penstock.formats.json.table_reader import unfold_arrays
 from penstock.schemas import widen_type
-from penstock.spi import MessageTables, SeenColumns
+from penstock.spi import Decoder, MessageTables, SeenColumns
 from penstock.types import STRING, DataType, Field, RowType
 
 
@@ -65,6 +65,10 @@ class CanalTableReader(ChangeTableReader[CanalJsonOptions, CanalInferenceOptions
             found = _add_untyped(found, typed, super().survey(messages, found.row))
         keys = (_texts(each) for _, each in _distinct(envelopes.members("pkNames")))
         return replace(found, primary_key=next(filter(None, keys), ()))
+
+    def decoder(self, row: RowType) -> Decoder:
+        """A decoder for messages of a table with these columns."""
+        return self.reads(row, replace(self.options, lenient_times=True, numeric_booleans=True), ())
 
     def _find_type(self, written: Document) -> DataType:
         """The type of a column from what a message says of it."""
