@@ -22,6 +22,7 @@ from tests.unit.ingest.spec_cases import (
     partitions,
     read_event,
     run,
+    show,
     shown_outcome,
     write,
 )
@@ -138,3 +139,26 @@ def test_a_column_holds_the_values_of_both_types(table: dict[str, Any], first: s
     cells = zip(table["after"][first], types.values(), strict=True)
     wanted = [_read_cell(cell, types[first], other) for cell, other in cells]
     assert dict(zip(types, (str(each.type) for each in columns), strict=True)) == dict(zip(types, wanted, strict=True))
+
+
+def test_no_line_is_lost():
+    assert sum(len(table["lines"]) for table in TYPES["tables"]) == TYPES["count"]
+
+
+@pytest.mark.parametrize("table", TYPES["tables"], ids=lambda table: table["about"])
+def test_a_column_has_the_type_that_messages_tell(table: dict[str, Any]):
+    lines = table["lines"]
+    strategy = {"value.format": "canal-json", "canal-json.infer-schema.strategy": table["strategy"]}
+    found = Pipeline(write(definition({"source": strategy | table.get("source", {})}, {})))
+    names = [f"c{at}" for at in range(len(lines))]
+    member = table["about"].partition(",")[0]
+    more = {member: {name: line[0] for name, line in zip(names, lines, strict=True)}}
+    row = {name: line[2] if line[2:] else None for name, line in zip(names, lines, strict=True)}
+    found.run(read_event(["c", "orders", row], "canal-json", more))
+
+    columns = found.schemas.sinks["shop.orders"].schema.row.fields
+    assert [(line[0], str(each.type)) for line, each in zip(lines, columns, strict=True)] == [
+        (line[0], line[1]) for line in lines
+    ]
+    (values,) = found.table("shop.orders")
+    assert list(map(show, values.values())) == [line[3] if line[3:] else None for line in lines]
