@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
-from penstock.errors import DefinitionError, OptionsError, Problem, SchemaError, UnsupportedError
-from penstock.ingest.definition import PipelineDef, SinkDef, SourceDef
+from penstock.errors import DefinitionError, OptionsError, PipelineError, Problem, SchemaError, UnsupportedError
+from penstock.ingest.definition import PipelineDef, RouteDef, SinkDef, SourceDef, TransformDef
 from penstock.ingest.kafka import DDLS, DEFAULT_FORMAT, make_metadata_columns, refuse
 from penstock.ingest.kafka_options import InferenceStrategy, KafkaIngestSourceOptions
+from penstock.ingest.table_ids import compile_patterns
 from penstock.ingest.tables.evolution import Evolver
 from penstock.ingest.tables.programs import Programs
 from penstock.ingest.tables.refused import ErrorPolicy
@@ -45,6 +47,8 @@ def make_sink(defn: PipelineDef, functions: UserFunctions, warn: Callable[[str],
     """The tables of the sink, above the work that finds them. Raises a DefinitionError with every problem of the source
     or of the sink."""
     scan, source = make_source(defn.source, warn)
+    if problems := (*_check_patterns(defn),):
+        raise PipelineError(problems)
     options = defn.pipeline
     behavior = SchemaChangeBehavior(options.schema_change_behavior)
     router = Router(defn.routes, options.route_mode)
@@ -67,6 +71,17 @@ def make_sink(defn: PipelineDef, functions: UserFunctions, warn: Callable[[str],
         raise UnsupportedError((Problem(reason, "type", defn.sink.origin.locate("type"), hint),))
     spec = connector.tables_sink(_define_all(defn.sink))
     return Sink(_NO_COLUMNS, node, TABLES, defn.sink.type, spec)
+
+
+def _check_patterns(defn: PipelineDef) -> Iterator[Problem]:
+    """The routes and rules of transforms whose tables are no patterns."""
+    rules: tuple[RouteDef | TransformDef, ...] = (*defn.routes, *defn.transforms)
+    for rule in rules:
+        try:
+            compile_patterns(rule.source_table)
+        except re.error as error:
+            reason = f"'{rule.source_table}' is not a valid pattern: {error}"
+            yield Problem(reason, "source-table", rule.origin.locate("source-table"), "check its brackets")
 
 
 def _choose_changes(sink: SinkDef, behavior: SchemaChangeBehavior) -> ChangeFilter:
