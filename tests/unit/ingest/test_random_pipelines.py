@@ -10,6 +10,7 @@ import os
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -77,11 +78,19 @@ def held(value: Any, type_: str, written: str = "json") -> Any:
             return value if ":" in value else f"{value} 00:00:00"
         case "STRING" if not isinstance(value, str):
             if written == "DOUBLE":
-                return f"{float(value)!r}"
+                return java_text(float(value))
             return json.dumps(value, separators=(",", ":"))
         case "STRING" if written == "TIMESTAMP(0)":
             return value if ":" in value else f"{value} 00:00:00"
     return value
+
+
+def java_text(value: float) -> str:
+    """A DOUBLE as Java's ``toString`` writes it: with an exponent from 10 million on."""
+    if abs(value) < 1e7:
+        return repr(value)
+    mantissa, exponent = f"{Decimal(repr(value)).normalize():E}".split("E+")
+    return f"{mantissa if '.' in mantissa else mantissa + '.0'}E{exponent}"
 
 
 @dataclass
