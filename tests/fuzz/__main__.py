@@ -1,5 +1,5 @@
 """Run mutated messages through every format, each in a process of its own, and random changelogs through every operator
-with state and through random queries, and print what came of it."""
+with state and through random queries, and run random pipelines, and print what came of it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import random
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 
 from tests.fuzz.mutations import mutated
 from tests.fuzz.subjects import REFUSED, SUBJECTS
@@ -18,30 +19,39 @@ _BATCH = 250
 #: Longer than any batch takes on the slowest machine: what takes longer hangs.
 _HANGS_AFTER_SECONDS = 300
 #: The tests of operators with random changelogs, which take their number from the environment (tests/changelogs.py).
-_CHANGELOGS = (
-    *("aggregate", "chains", "deduplicate", "join", "materialize", "normalize", "queries", "rank"),
-    *("recorded_queries", "set_operation", "arrival_order"),
+_CHANGELOGS = tuple(
+    f"tests/unit/flow/test_{each}.py"
+    for each in (
+        *("aggregate", "chains", "deduplicate", "join", "materialize", "normalize", "queries", "rank"),
+        *("recorded_queries", "set_operation", "arrival_order"),
+    )
 )
-_OPERATORS = "operators"
+#: The test of pipelines, which takes its number of them in the same way.
+_RANDOM_PIPELINES = ("tests/unit/ingest/test_random_pipelines.py",)
+_OPERATORS, _PIPELINES = "operators", "pipelines"
 
 
 def main() -> int:
     """Fuzz, and print a line for each format."""
     parser = argparse.ArgumentParser(prog="tests.fuzz", description=__doc__)
     parser.add_argument("--inputs", type=int, default=1_000_000, help="over all formats (default: 1,000,000)")
-    default = ",".join((*SUBJECTS, _OPERATORS))
-    parser.add_argument("--only", default=default, help=f"comma-separated formats, and {_OPERATORS}")
+    default = ",".join((*SUBJECTS, _OPERATORS, _PIPELINES))
+    parser.add_argument("--only", default=default, help=f"comma-separated formats, {_OPERATORS} and {_PIPELINES}")
     parser.add_argument("--changelogs", type=int, default=1000, help="for each operator (default: 1,000)")
+    parser.add_argument("--pipelines", type=int, default=300, help="random pipelines (default: 300)")
     parser.add_argument("--seed", type=int, default=1, help="of the random numbers; a line that failed names its own")
     parser.add_argument("--in-process", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    names = [name for name in arguments.only.split(",") if name != _OPERATORS]
+    chosen = arguments.only.split(",")
+    names = [name for name in chosen if name not in (_OPERATORS, _PIPELINES)]
     if arguments.in_process:
         fuzz(names[0], arguments.inputs, arguments.seed)
         return 0
     failed = []
-    if _OPERATORS in arguments.only.split(",") and changelogs(arguments.changelogs, arguments.seed):
+    if _OPERATORS in chosen and run_tests(_CHANGELOGS, arguments.changelogs, arguments.seed):
         failed.append(_OPERATORS)
+    if _PIPELINES in chosen and run_tests(_RANDOM_PIPELINES, arguments.pipelines, arguments.seed):
+        failed.append(_PIPELINES)
     for name in names:
         share = -(-arguments.inputs // len(names))
         command = [sys.executable, "-m", "tests.fuzz", "--in-process", "--only", name]
@@ -52,10 +62,9 @@ def main() -> int:
     return int(bool(failed))
 
 
-def changelogs(count: int, seed: int) -> int:
-    """So many changelogs through each operator, cut into batches in three ways, the first of them in twenty, so many
-    random queries, and all whose results Flink has recorded; not 0 after a failure."""
-    files = [f"tests/unit/flow/test_{each}.py" for each in _CHANGELOGS]
+def run_tests(files: Sequence[str], count: int, seed: int) -> int:
+    """So many examples of each of these files; not 0 after a failure. Changelogs are cut into batches in three ways,
+    the first of them in twenty."""
     command = [sys.executable, "-m", "pytest", "-q", "-m", "", f"--hypothesis-seed={seed}", "--timeout", "0"]
     command += ["-n", str(os.cpu_count() or 1), *files]
     environment = {**os.environ, "SEEDS": f"{(seed - 1) * count}:{seed * count}"}

@@ -5,17 +5,21 @@ from __future__ import annotations
 import re
 
 
+def compile_patterns(patterns: str) -> tuple[re.Pattern[str], ...]:
+    """The regular expressions of ``patterns``, as in :func:`match_table_id`. Raises ``re.error``."""
+    dots = (
+        re.sub(r"\\\.|\.", lambda dot: "." if dot[0] == "\\." else r"\.", each.strip()) for each in patterns.split(",")
+    )
+    return tuple(map(re.compile, dots))
+
+
 def match_table_id(patterns: str, name: str) -> re.Match[str] | None:
     """The match of the first of ``patterns`` that fits the whole of ``name``, a dotted id, or None.
 
     Commas separate patterns. As in Flink CDC, ``.`` separates the parts of an id and ``\\.`` matches any character:
     ``db.\\.*`` matches every table of ``db``. Raises ``re.error``.
     """
-    for each in patterns.split(","):
-        pattern = re.sub(r"\\\.|\.", lambda dot: "." if dot[0] == "\\." else r"\.", each.strip())
-        if found := re.fullmatch(pattern, name):
-            return found
-    return None
+    return next((found for each in compile_patterns(patterns) if (found := each.fullmatch(name))), None)
 
 
 def find_topic(mapping: str, name: str) -> str | None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from penstock.schemas.changes import TableSchema
-from penstock.types import Field, RowType, parse_columns
+from penstock.types import Field, RowType, parse_type
 
 
 class Side(enum.Enum):
@@ -106,15 +106,15 @@ def _schema_to_json(schema: TableSchema) -> dict[str, Any]:
         "comment": schema.comment,
         "comments": comments,
     }
-    return {"columns": ", ".join(map(str, schema.row.fields))} | {key: each for key, each in optional.items() if each}
+    columns = [[each.name, str(each.type)] for each in schema.row.fields]
+    return {"columns": columns} | {key: each for key, each in optional.items() if each}
 
 
 def _schema_from_json(found: Mapping[str, Any]) -> TableSchema:
     comments = found.get("comments", {})
-    row = parse_columns(found["columns"]) if found["columns"] else RowType((), nullable=False)
-    fields = tuple(Field(each.name, each.type, comments.get(each.name, "")) for each in row.fields)
+    fields = tuple(Field(name, parse_type(text), comments.get(name, "")) for name, text in found["columns"])
     return TableSchema(
-        replace(row, fields=fields),
+        RowType(fields, nullable=False),
         tuple(found.get("primary_key", ())),
         tuple(found.get("partition_keys", ())),
         tuple(sorted(found.get("options", {}).items())),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
@@ -22,6 +23,8 @@ sink:
   type: kafka
   properties.bootstrap.servers: localhost:9092
 """
+#: The timestamp of all messages.
+TIME = datetime(2026, 1, 2, 3, 4, 5, 678000, UTC)
 
 
 @dataclass(frozen=True)
@@ -114,17 +117,24 @@ class Pipeline:
         for number, key in enumerate(sorted(found)):
             topic, partition = key
             members = found[key]
-            batch = pa.RecordBatch.from_pydict(
-                {
-                    "value": pa.array([each.data for each, _ in members], pa.binary()),
-                    "__raw_key__": pa.array([_write(each.key) for each, _ in members], pa.binary()),
-                    "topic": pa.array([topic] * len(members), pa.string()),
-                    "partition": pa.array([partition] * len(members), pa.int32()),
-                    "offset": pa.array([offset for _, offset in members], pa.int64()),
-                    HIDDEN.names[0]: pa.array([partition] * len(members), pa.int32()),
-                    HIDDEN.names[1]: pa.array([offset for _, offset in members], pa.int64()),
-                }
-            )
+            size = len(members)
+            values = pa.array([each.data for each, _ in members], pa.binary())
+            offsets = pa.array([offset for _, offset in members], pa.int64())
+            columns = {
+                "value": values,
+                "topic": pa.array([topic] * size, pa.string()),
+                "partition": pa.array([partition] * size, pa.int32()),
+                "offset": offsets,
+                "timestamp": pa.array([TIME] * size, pa.timestamp("us", "UTC")),
+                "timestamp-type": pa.array(["CreateTime"] * size, pa.string()),
+                "headers": pa.array([[("origin", b"shop")]] * size, pa.map_(pa.string(), pa.binary())),
+                "leader-epoch": pa.array([0] * size, pa.int32()),
+                "__raw_key__": pa.array([_write(each.key) for each, _ in members], pa.binary()),
+                "__raw_value__": values,
+                HIDDEN.names[0]: pa.array([partition] * size, pa.int32()),
+                HIDDEN.names[1]: offsets,
+            }
+            batch = pa.RecordBatch.from_pydict(columns)
             parts[number % self.tasks].append(batch)
         return parts
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.formats.canal_json.filters import Include
+from penstock.formats.canal_json.filters import Include, make_filters
 from penstock.formats.canal_json.options import CanalJsonOptions
 from penstock.formats.changes.decode import DELETE, INSERT, NO_CHANGE, UPDATE, DecodedChanges, Images, read_operations
 from penstock.formats.changes.envelopes import Envelopes, Faults, Mask, always, is_null
@@ -63,8 +63,7 @@ class CanalJsonDecoder(OverlayDecoder[CanalJsonOptions]):
 
     @cached_property
     def _filters(self) -> tuple[Include, ...]:
-        given = (("database", self.options.database_include), ("table", self.options.table_include))
-        return tuple(Include(field, pattern) for field, pattern in given if pattern is not None)
+        return make_filters(self.options)
 
     def _select_messages(
         self, messages: pa.BinaryArray

@@ -9,12 +9,19 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from penstock.formats.canal_json.options import CanalJsonOptions
 from penstock.formats.changes.envelopes import read_envelopes
 from penstock.formats.json.decode import JsonDecoder
 from penstock.formats.json.options import JsonOptions
 from penstock.options import java_pattern
 from penstock.spi import BadRecord
 from penstock.types import STRING, Field, RowType
+
+
+def make_filters(options: CanalJsonOptions) -> tuple[Include, ...]:
+    """The filters of ``database.include`` and ``table.include``."""
+    given = (("database", options.database_include), ("table", options.table_include))
+    return tuple(Include(field, pattern) for field, pattern in given if pattern is not None)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -12,6 +12,7 @@ import pyarrow as pa
 from penstock.exact.errors import Malformed
 from penstock.formats.canal_json.column_types import MySqlTypes, find_jdbc_type
 from penstock.formats.canal_json.decode import CanalJsonDecoder
+from penstock.formats.canal_json.filters import make_filters
 from penstock.formats.canal_json.inference_options import CanalInferenceOptions, TypeStrategy
 from penstock.formats.canal_json.options import CanalJsonOptions
 from penstock.formats.changes.decode import ChangeDecoder
@@ -20,7 +21,7 @@ from penstock.formats.json.parser import Document, Number, Object, parse
 from penstock.formats.json.spans import TextSpans
 from penstock.formats.json.table_reader import unfold_arrays
 from penstock.schemas import widen_type
-from penstock.spi import SeenColumns
+from penstock.spi import Decoder, MessageTables, SeenColumns
 from penstock.types import STRING, DataType, Field, RowType
 
 
@@ -34,6 +35,18 @@ class CanalTableReader(ChangeTableReader[CanalJsonOptions, CanalInferenceOptions
         """The paths of the fields that name a message's table."""
         return ("database",), ("table",)
 
+    def find_tables(self, messages: pa.BinaryArray) -> MessageTables:
+        """The tables of messages, without those that the filters leave out: they are not known, nor followed."""
+        found = super().find_tables(messages)
+        for each in make_filters(self.options):
+            chosen, refused = each.select(messages)
+            left = np.ones(len(messages), bool)
+            left[chosen] = False
+            left[[one.index for one in refused]] = False
+            bad = tuple(one for one in found.bad if not left[one.index])
+            found = replace(found, at=np.where(left, -1, found.at), bad=bad)
+        return found
+
     def find_rows(self, envelopes: TextSpans) -> TextSpans:
         """The rows before and after the changes of messages."""
         return envelopes.members("data").elements().join(envelopes.members("old").elements())
@@ -46,9 +59,16 @@ class CanalTableReader(ChangeTableReader[CanalJsonOptions, CanalInferenceOptions
             found = super().survey(messages, known)
         else:
             member = "sqlType" if strategy is TypeStrategy.SQL_TYPE else "mysqlType"
-            found = _widen_columns(known, envelopes.members(member), self._find_type)
-        keys = next((_texts(each) for _, each in _distinct(envelopes.members("pkNames"))), ())
-        return replace(found, primary_key=keys)
+            types = [(at, each) for at, each in _distinct(envelopes.members(member)) if isinstance(each, Object)]
+            found = _widen_columns(known, types, self._find_type)
+            typed = {name for _, each in types for name, _ in each.pairs}
+            found = _add_untyped(found, typed, super().survey(messages, found.row))
+        keys = (_texts(each) for _, each in _distinct(envelopes.members("pkNames")))
+        return replace(found, primary_key=next(filter(None, keys), ()))
+
+    def decoder(self, row: RowType) -> Decoder:
+        """A decoder for messages of a table with these columns."""
+        return self.reads(row, replace(self.options, lenient_times=True, numeric_booleans=True), ())
 
     def _find_type(self, written: Document) -> DataType:
         """The type of a column from what a message says of it."""
@@ -60,12 +80,14 @@ class CanalTableReader(ChangeTableReader[CanalJsonOptions, CanalInferenceOptions
         return types.find_type(written) if isinstance(written, str) else STRING
 
 
-def _widen_columns(known: RowType, spans: TextSpans, find_type: Callable[[Document], DataType]) -> SeenColumns:
+def _widen_columns(
+    known: RowType, types: Iterable[tuple[int, Object]], find_type: Callable[[Document], DataType]
+) -> SeenColumns:
     """The columns with the types that objects in messages have by name."""
     columns = {each.name: each for each in known.fields}
     firsts: dict[str, int] = {}
-    for message, document in _distinct(spans):
-        for name, written in document.pairs if isinstance(document, Object) else ():
+    for message, document in types:
+        for name, written in document.pairs:
             before = columns.get(name)
             found = find_type(written)
             if before is None:
@@ -75,6 +97,14 @@ def _widen_columns(known: RowType, spans: TextSpans, find_type: Callable[[Docume
             if columns[name] != before:
                 firsts.setdefault(name, message)
     return SeenColumns(replace(known, fields=tuple(columns.values())), firsts)
+
+
+def _add_untyped(found: SeenColumns, typed: Collection[str], inferred: SeenColumns) -> SeenColumns:
+    """The columns with those of which messages say no type as they are inferred from the values."""
+    before = {each.name: each for each in found.row.fields}
+    fields = tuple(before.get(each.name, each) if each.name in typed else each for each in inferred.row.fields)
+    firsts = {name: at for name, at in inferred.firsts.items() if name not in typed}
+    return replace(found, row=replace(found.row, fields=fields), firsts={**firsts, **found.firsts})
 
 
 def _distinct(spans: TextSpans) -> Iterator[tuple[int, Document]]:

@@ -140,7 +140,8 @@ class ExactJsonReader:
     def _primitive(self, name: str) -> _Convert:
         match name:
             case "BOOLEAN":
-                return lambda value: value if isinstance(value, bool) else _same_as_true(_scalar(value))
+                read = _is_true if self.options.numeric_booleans else _same_as_true
+                return lambda value: value if isinstance(value, bool) else read(_scalar(value))
             case "INT" | "BIGINT":
                 exact = self._decimals and not self.options.json_parser
                 return lambda value: _truncate(value, name, exact)
@@ -247,6 +248,12 @@ def _scalar(value: Document) -> str:
 
 def _same_as_true(text: str) -> bool:
     return numbers.trim_like_java(text).lower() == "true"
+
+
+def _is_true(text: str) -> bool:
+    """Whether a text is true, or a number that is not 0. Raises ValueError for a text that is neither."""
+    found = numbers.trim_like_java(text).lower()
+    return found == "true" or (found != "false" and numbers.parse_decimal(found) != 0)
 
 
 def _truncate(value: Document, name: str, exact: bool) -> int:

@@ -1,7 +1,8 @@
 """Which values fit a column, so that its type does not have to change. The compiled loop of surveys must agree.
 
 A value fits if the column holds it without loss, and the format reads it without a conversion: the text "12" does not
-fit an INT. Numbers fit a DOUBLE up to 64 bits, because BIGINT is widened to DOUBLE.
+fit an INT. Numbers fit a DOUBLE up to 64 bits, because BIGINT is widened to DOUBLE. Fractions fit a FLOAT in its range,
+whatever digits they have, and whole numbers up to 2 to the power of 24.
 """
 
 from __future__ import annotations
@@ -81,12 +82,20 @@ def fits(value: Document, kind: int, fraction: int, data_type: DataType) -> bool
             return kind == kernel.BOOLEAN
         case PrimitiveType(name="DATE"):
             return kind == kernel.DATE
-        case PrimitiveType(name="FLOAT" | "DOUBLE"):
+        case PrimitiveType(name="FLOAT"):
+            return isinstance(value, Number) and _fits_float(float(value.text), kind)
+        case PrimitiveType(name="DOUBLE"):
             return kind in (kernel.INTEGER, kernel.FRACTION)
         case PrimitiveType(name=name):
             least, most = INTEGER_RANGES[name]
             return kind == kernel.INTEGER and isinstance(value, Number) and least <= int(value.text) <= most
     return False
+
+
+def _fits_float(value: float, kind: int) -> bool:
+    if kind == kernel.INTEGER:
+        return abs(value) <= kernel.FLOAT_WHOLE
+    return kind == kernel.FRACTION and (not value or kernel.FLOAT_LEAST <= abs(value) <= kernel.FLOAT_MOST)
 
 
 def split_decimal(number: Number) -> tuple[int, int]:

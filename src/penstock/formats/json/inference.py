@@ -51,8 +51,9 @@ class InferenceRules:
     def infer_type(self, survey: FieldSurvey, current: DataType = NULL) -> DataType:
         """The narrowest type that holds all values of a field without loss, and those of its ``current`` type: the type
         of NULL if there is no other value. Integers are BIGINT, larger ones DECIMAL, and STRING beyond 38 digits; other
-        numbers are DOUBLE, or DECIMAL in a DECIMAL column; dates and times as they look, in steps of three digits;
-        objects and arrays are their JSON text."""
+        numbers are DOUBLE, or DECIMAL in a DECIMAL column, which loses scale beyond 38 digits, and STRING for a
+        value that this one does not hold; dates and times as they look, in steps of three digits; objects and arrays
+        are their JSON text."""
         fixed = self.fixed.field(survey.name)
         if fixed is not None:
             return fixed.type
@@ -68,8 +69,9 @@ class InferenceRules:
 def _find_type(kind: int, survey: FieldSurvey, current: DataType) -> DataType:
     if isinstance(current, DecimalType) and kind in (kernel.INTEGER, kernel.LARGE, kernel.FRACTION):
         before, behind = survey.digits, survey.fraction
-        behind = min(behind, MAX_PRECISION - before)
-        return DecimalType(max(1, before + behind), behind) if before <= MAX_PRECISION else STRING
+        whole = max(1, before, current.precision - current.scale)
+        scale = min(max(behind, current.scale), MAX_PRECISION - whole)
+        return DecimalType(whole + scale, scale) if behind <= scale else STRING
     digits = -(-survey.fraction // 3) * 3
     match kind:
         case kernel.LARGE:

@@ -73,6 +73,8 @@ class JsonTextOptions(OptionSet):
     #: Whether a timestamp may be a date, for its midnight, and a TIMESTAMP_LTZ a text without a zone, in UTC: columns
     #: whose type was widened have such values.
     lenient_times: bool = False
+    #: Whether a BOOLEAN may be a number, as text too: all but 0 are true. Canal writes bits and TINYINT(1) so.
+    numeric_booleans: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

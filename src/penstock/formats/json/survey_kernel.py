@@ -12,6 +12,7 @@ from penstock.formats.json.syntax import after_value, blank, string, unescape, v
 from penstock.loops import chars, type_roots
 from penstock.loops.bytes import same_bytes
 from penstock.loops.compiled import Vector, borrow, compiled, inlined
+from penstock.loops.floats import to_double
 from penstock.loops.numbers import FAILED, fits_integer, scan_number
 from penstock.loops.record_status import EXACT, READ
 from penstock.loops.values import scan_word, text_value
@@ -27,6 +28,9 @@ DIGITS, FRACTIONS = 0, 1
 
 #: The root of a column without a type, into which no value fits.
 UNTYPED = -1
+
+#: The largest whole number up to which a FLOAT holds all, and its range beside zero.
+FLOAT_WHOLE, FLOAT_LEAST, FLOAT_MOST = 1 << 24, 1.17549435e-38, 3.4028234e38
 
 #: The number of digits of the largest integers of 64 bits, and the least one without its sign.
 _LONGEST = 19
@@ -222,7 +226,7 @@ def survey_objects(
                         at += 1
                     elif mark == chars.MINUS or chars.ZERO <= mark <= chars.NINE:
                         start = at
-                        at, digits, _, whole = scan_number(text, at, end)
+                        at, digits, power, whole = scan_number(text, at, end)
                         if at == FAILED:
                             break
                         kind, column = FRACTION, DIGITS
@@ -235,8 +239,17 @@ def survey_objects(
                             fits = count <= precision - scale and behind <= scale
                             if not fits:
                                 sizes[field, FRACTIONS] = max(sizes[field, FRACTIONS], behind)
-                        elif root in (type_roots.FLOAT, type_roots.DOUBLE):
+                        elif root == type_roots.DOUBLE:
                             fits = kind in (INTEGER, FRACTION)
+                        elif root == type_roots.FLOAT:
+                            if digits < 0:
+                                break
+                            fits = digits <= FLOAT_WHOLE
+                            if kind == FRACTION:
+                                real = to_double(digits, power)
+                                if np.isnan(real):
+                                    break
+                                fits = digits == 0 or FLOAT_LEAST <= real <= FLOAT_MOST
                         elif 0 <= root <= type_roots.BIGINT:
                             fits = kind == INTEGER and (
                                 root == type_roots.BIGINT or fits_integer(root, mark == chars.MINUS, digits)

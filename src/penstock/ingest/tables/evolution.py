@@ -41,7 +41,7 @@ class Evolver:
         before = {name: each.schema for name, each in schemas.sources.items()}
         after = dict(before)
         firsts: dict[str, Position] = {}
-        for seen in merge_reports(reports):
+        for seen in merge_reports(reports, self.source.static):
             known = schemas.sources.get(seen.table)
             schema = self._widen(known, seen)
             if known is not None and schema == known.schema:
@@ -59,10 +59,12 @@ class Evolver:
         if known is None:
             initial = self.source.initial_schema(seen.table)
             widened = widen_schema(initial, TableSchema(seen.row)) if initial.row.fields else TableSchema(seen.row)
-            schema = replace(initial, row=self.source.add_metadata(widened.row))
+            row = seen.sort_columns(initial.row, widened.row)
+            schema = replace(initial, row=self.source.add_metadata(row))
             return _with_key(schema, initial.primary_key or seen.primary_key)
         read = replace(known.schema, row=self.source.read_columns(known.schema.row))
         widened = widen_schema(read, TableSchema(seen.row))
+        widened = replace(widened, row=seen.sort_columns(read.row, widened.row))
         # Metadata stays where it is: new columns are the last ones.
         names = {each.name: each for each in widened.row.fields}
         kept = [names.pop(each.name, each) for each in known.schema.row.fields]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
-from penstock.errors import DefinitionError, OptionsError, Problem, SchemaError, UnsupportedError
-from penstock.ingest.definition import PipelineDef, SinkDef, SourceDef
+from penstock.errors import DefinitionError, OptionsError, PipelineError, Problem, SchemaError, UnsupportedError
+from penstock.ingest.definition import PipelineDef, RouteDef, SinkDef, SourceDef, TransformDef
 from penstock.ingest.kafka import DDLS, DEFAULT_FORMAT, make_metadata_columns, refuse
 from penstock.ingest.kafka_options import InferenceStrategy, KafkaIngestSourceOptions
+from penstock.ingest.table_ids import compile_patterns
 from penstock.ingest.tables.evolution import Evolver
 from penstock.ingest.tables.message_columns import KEY, VALUE, MessageColumns
 from penstock.ingest.tables.programs import Programs
@@ -51,6 +53,8 @@ def make_sink(defn: PipelineDef, functions: UserFunctions, warn: Callable[[str],
     """The tables of the sink, above the work that finds them. Raises a DefinitionError with every problem of the source
     or of the sink."""
     scan, source = make_source(defn.source, warn)
+    if problems := (*_check_patterns(defn),):
+        raise PipelineError(problems)
     options = defn.pipeline
     behavior = SchemaChangeBehavior(options.schema_change_behavior)
     router = Router(defn.routes, options.route_mode)
@@ -75,6 +79,17 @@ def make_sink(defn: PipelineDef, functions: UserFunctions, warn: Callable[[str],
         raise UnsupportedError((Problem(reason, "type", defn.sink.origin.locate("type"), hint),))
     spec = connector.tables_sink(_define_all(defn.sink))
     return Sink(_NO_COLUMNS, node, TABLES, defn.sink.type, spec)
+
+
+def _check_patterns(defn: PipelineDef) -> Iterator[Problem]:
+    """The routes and rules of transforms whose tables are no patterns."""
+    rules: tuple[RouteDef | TransformDef, ...] = (*defn.routes, *defn.transforms)
+    for rule in rules:
+        try:
+            compile_patterns(rule.source_table)
+        except re.error as error:
+            reason = f"'{rule.source_table}' is not a valid pattern: {error}"
+            yield Problem(reason, "source-table", rule.origin.locate("source-table"), "check its brackets")
 
 
 def _choose_changes(sink: SinkDef, behavior: SchemaChangeBehavior) -> ChangeFilter:
@@ -105,6 +120,9 @@ def make_source(source: SourceDef, warn: Callable[[str], None]) -> tuple[Scan, S
     prefix = next((each for each in (f"value.{identifier}.", f"{identifier}.") if _has_prefix(given, each)), "")
     prefix = prefix or f"{identifier}."
     bound = found.options.from_text(given, origin, prefix)
+    standard = f"{prefix}timestamp-format.standard"
+    if given.get(standard, "").strip().upper() == _WITH_OFFSET:
+        refuse({standard: (f"{_WITH_OFFSET} is not supported with inferred schemas yet", "use ISO-8601")}, origin)
     inference = found.inference.from_text(given, origin, f"{identifier}.")
     metadata = make_metadata_columns(options.metadata, origin)
     known = {prefix + key for key in found.options.keys()} | {f"{identifier}.{key}" for key in found.inference.keys()}  # noqa: SIM118
@@ -164,6 +182,7 @@ def _define_messages(
 
 #: Metadata that is bytes, and text in the columns of tables.
 _RAW = ("__raw_key__", "__raw_value__")
+_WITH_OFFSET = "ISO-8601-WITH-OFFSET"
 _LATER = ("key.fields", "value.fields-include", "scan.dead-letter.topic")
 _OF_PARTS = ("value.format", "ingestion.ignore-errors", "key.format", "key.fields-prefix", "value.fields-prefix")
 

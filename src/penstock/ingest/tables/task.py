@@ -40,15 +40,18 @@ class _OpenTable:
         self.name, self.version = name, version
         row = source.initial_schema(name).row if version is None else source.read_columns(version.schema.row)
         self.seen = SeenTable(name, row)
+        #: The columns of its messages that are known for the whole batch. What else other messages of the batch show
+        #: does not count, since another task may read them.
+        self.columns = row
         #: Of a table whose schema is known.
         self.decoder: MessageDecoder | None = None
         self.transform: TableTransform | None = None
         self.targets: list[_Target] = []
 
     @property
-    def columns(self) -> RowType:
-        """The columns of its messages that are known so far."""
-        return self.seen.row
+    def is_known(self) -> bool:
+        """Whether its schema is known, and has columns."""
+        return self.version is not None and bool(self.columns.fields)
 
 
 class IngestTask:
@@ -104,22 +107,25 @@ class IngestTask:
 
     def _survey(self, table: _OpenTable, rows: pa.RecordBatch) -> bool:
         """Whether messages show something new; then it is kept for the report."""
-        if table.version is not None and self._source.static:
+        if self._source.static and table.is_known:
             return False
         first = table.name not in self._insufficient and table.version is None
-        origin = origin_of(rows, 0)
-        if self._source.static and not first:
-            return True
-        if self._source.static:  # the declared columns are all, or those of the first message
-            rows = rows.slice(0, 0 if table.columns.fields else 1)
         found = self._source.survey(rows, table.columns)
+        if self._source.static and not table.columns.fields and found.firsts:
+            at = min(found.firsts.values())  # the first message with a column decides
+            found = self._source.survey(rows.slice(at, 1), table.columns)
+            found = replace(found, firsts=dict.fromkeys(found.firsts, at))
+        elif self._source.static:
+            found = replace(found, row=table.columns, firsts={})
         if not found.firsts and not first:
             return table.name in self._insufficient
         places = {name: origin_of(rows, at) for name, at in found.firsts.items()}
-        seen = replace(table.seen, row=found.row, places={**places, **table.seen.places})
-        if first:
-            seen = replace(seen, first=origin, primary_key=found.primary_key)
-        table.seen = seen
+        begin = origin_of(rows, 0)
+        keyed = begin if found.primary_key else None
+        seen = SeenTable(
+            table.name, found.row, places, found.primary_key, keyed, begin if table.version is None else None
+        )
+        table.seen = table.seen.combine(seen, self._source.static) if table.name in self._insufficient else seen
         self._insufficient[table.name] = table
         return True
 
@@ -200,7 +206,7 @@ class IngestTask:
         columns = dict(zip(decoded.rows.schema.names, decoded.rows.columns, strict=True))
         for each in arrow_schema(RowType(self._source.metadata)):
             values = _take(rows.column(each.name), index)
-            columns[each.name] = values if values.type == each.type else values.cast(each.type)
+            columns[each.name] = values if values.type == each.type else _cast(values, each.type)
         for name in HIDDEN.names:
             columns[name] = _take(rows.column(name), index)
         if decoded.kinds is not None:
@@ -225,6 +231,15 @@ class IngestTask:
         for each in bad[: MOST_REPORTED - len(self._records)]:
             place = origin_of(rows, each.index)
             self._records.append(RefusedRecord(*place, table, each.reason, each.field, values[each.index].as_py()))
+
+
+def _cast(column: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """The values in another type. Bytes that are no text have the character for what cannot be read instead."""
+    try:
+        return column.cast(wanted)
+    except pa.ArrowInvalid:
+        texts = [None if each is None else each.decode(errors="replace") for each in column.to_pylist()]
+        return pa.array(texts, wanted)
 
 
 def _take(column: pa.Array, index: pa.Array | None) -> pa.Array:
