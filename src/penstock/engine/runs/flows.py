@@ -194,12 +194,14 @@ class FlowRun:
         self._source_set = source_set
         if self._tables_work:
             output, work = self._tables_work
-            committer = next(
-                each
+            committer, fixed = next(
+                (each, len(members))
                 for each, members in zip(self.committers, self.outputs, strict=True)
                 if output in [member.index for member in members]
             )
-            self._tables_schemas = TableSchemas(work, committer, self.place, source_set.sources, self.context.warn)
+            sources, warn = source_set.sources, self.context.warn
+            self._tables_schemas = TableSchemas(work, committer, fixed, self.place, sources, warn)
+            committer.use_tables(self._tables_schemas)
         targets = (
             Target(tuple(output.index for output in members), each.writers())
             for each, members in zip(self.committers, self.outputs, strict=True)
@@ -373,7 +375,10 @@ class FlowRun:
         """The attempt at a batch with the state after it, by the output that it has kept."""
         if not batch.tasks:
             return FlowAttempt(self, state, EXCHANGE.empty_table())
-        output = self._states.state_after(state).output
+        after = self._states.state_after(state)
+        if self._tables_schemas is not None:
+            self._tables_schemas.show(after.schemas)
+        output = after.output
         if output is None or output.tables != self._tables:
             tables = ", ".join(map(repr, itertools.chain(*output.tables))) if output else "one target"
             raise CheckpointError(
