@@ -158,3 +158,16 @@ def test_changes_without_a_key_name_the_table(topics, topic, db, start):
     with pytest.raises(RecordError, match=r"table 'shop\.orders': the change -D .*set 'primary-keys' in a rule of"):
         start(source).wait()
     assert db.ids("shop.orders") == []
+
+
+def test_tasks_that_copy_rows_of_one_table_share_its_staging_table(topics, topic, db, start):
+    source = topic(4)
+    for partition in range(4):
+        ids = range(partition, 400, 4)
+        topics.write(source, [change("c", None, {"id": at}, f"t{at % 3}") for at in ids], partition=partition)
+    running = start(source, more="  penstock.driver.max-records: 0\n" + KEYS)
+    for number in range(3):
+        expected = [(at,) for at in range(number, 400, 3)]
+        await_rows(running, db, f"SELECT id FROM shop.t{number} ORDER BY id", expected)
+    running.stop()
+    assert db.staging() == []
