@@ -64,7 +64,7 @@ def place(request: pytest.FixtureRequest) -> Callable[[str], dict[str, str]]:
                 json = {"key.format": "json", "value.format": "json"}
                 own = {"scan.startup.mode": "earliest-offset"} if name == "kafka" else json
                 return {"topic": made, "properties.bootstrap.servers": address, **own}
-            case "postgres":
+            case "postgres" | "hologres":
                 server = request.getfixturevalue("postgres")
                 address = parse_address(server.url, server.user, server.password)
                 with (
@@ -72,12 +72,11 @@ def place(request: pytest.FixtureRequest) -> Callable[[str], dict[str, str]]:
                     connection.cursor() as cursor,
                 ):
                     cursor.execute(f"CREATE TABLE {unique} (id bigint, name text)")
-                return {
-                    "url": server.url,
-                    "username": server.user,
-                    "password": server.password,
-                    "table-name": unique,
-                }
+                user = {"username": server.user, "password": server.password}
+                if name == "postgres":
+                    return {**user, "url": server.url, "table-name": unique}
+                endpoint = f"{address.host}:{address.port}"
+                return {**user, "endpoint": endpoint, "dbname": address.database, "tablename": unique}
             case "filesystem":
                 return {"path": str(request.getfixturevalue("tmp_path") / unique)}
             case "values":

@@ -30,7 +30,7 @@ from penstock.spi.plugin.formats import (
 from penstock.spi.plugin.inference import InferringFormat, MessageTables, SeenColumns, TableReader
 from penstock.spi.plugin.metrics import Counter, Gauge, Meter, Metric, MetricGroup
 from penstock.spi.plugin.nulls import NotNull, missing_text
-from penstock.spi.plugin.outputs import Output
+from penstock.spi.plugin.outputs import FoundOutputs, Output
 from penstock.spi.plugin.registry import Registry, connectors, explain_unknown_connector, formats
 from penstock.spi.plugin.sources import Source, SourcePartition, SourceRuntime
 from penstock.spi.plugin.specs import (

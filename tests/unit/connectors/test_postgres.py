@@ -50,6 +50,7 @@ from penstock.spi import (
     ColumnKind,
     Guarantee,
     Output,
+    Surface,
     TableDefinition,
     Task,
     connectors,
@@ -502,3 +503,61 @@ def test_checking_a_file_does_not_load_the_client():
 
 def test_a_column_of_text_needs_no_length():
     assert choose_stage_type(STRING) == choose_stage_type(parse_type("VARCHAR(5)")) == "text"
+
+
+# --- pipelines -------------------------------------------------------------------------------------------------------
+
+USER = {"username": "u", "password": "secret"}
+HOLOGRES = {"endpoint": "h:80", "dbname": "shop", **USER}
+
+
+def yaml_table(name: str, options: dict[str, str]) -> TableDefinition:
+    return TableDefinition(name, (Column("id", BIGINT),), options, surface=Surface.YAML)
+
+
+@pytest.mark.parametrize(("connector", "given"), [("postgres", {"url": URL, **USER}), ("hologres", HOLOGRES)])
+@pytest.mark.parametrize(
+    ("name", "named"), [("t", '"t"'), ("s.T", '"s"."T"'), ("db.s.t", '"s"."t"'), ('a."b', '"a"."""b"')]
+)
+def test_a_table_of_a_pipeline_has_the_name_of_its_id(connector, given, name, named):
+    assert connectors.get(connector).sink(yaml_table(name, given)).table_name == named
+
+
+def test_only_pipelines_leave_the_name_out():
+    with pytest.raises(OptionsError, match="'table-name': is required"):
+        connectors.get("postgres").sink(TableDefinition("t", (Column("id", BIGINT),), {"url": URL}))
+
+
+@pytest.mark.parametrize(
+    ("connector", "given"),
+    [("postgres", {"url": URL, "table-name": "t"}), ("hologres", {**HOLOGRES, "tablename": "t"})],
+)
+def test_the_name_of_one_table_is_refused_for_many(connector, given):
+    with pytest.raises(OptionsError, match=r"names one table, and each table of this pipeline .*leave it out"):
+        connectors.get(connector).tables_sink(yaml_table("tables", given))
+
+
+def test_the_tables_of_a_pipeline_take_changes():
+    found = connectors.get("hologres").tables_sink(yaml_table("tables", HOLOGRES))
+    assert found.capabilities.kinds == CHANGES
+    assert (found.schema.fields, found.upsert_keys, found.alters) == ((), (), False)
+    assert found.describe().startswith("hologres sink 'tables'\n  table: by their ids\n")
+    assert str(found.address) == "postgresql://h:80/shop"
+    assert "secret" not in repr(found)
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "message"),
+    [
+        ("endpoint", "h", "'endpoint': expected host:port .for example"),
+        ("endpoint", "me:secret@h:80", "'endpoint': expected host:port"),
+        ("endpoint", "h:99999", "'endpoint': expected a port from 0 to 65535"),
+        ("sink.type-normalize-strategy", "ONLY_BIGINT_OR_TEXT", "is not supported .write BROADEN"),
+        ("sink.type-normalize-strategy", "WIDE", "expected one of STANDARD, BROADEN"),
+        ("sink.delivery-guarantee", "none", "'none' is not supported"),
+    ],
+)
+def test_mistakes_in_the_options_of_hologres_are_named(option, value, message):
+    with pytest.raises(OptionsError, match=message) as raised:
+        connectors.get("hologres").tables_sink(yaml_table("tables", {**HOLOGRES, option: value}))
+    assert "secret" not in str(raised.value)

@@ -401,7 +401,7 @@ def test_a_sink_that_upserts_has_the_primary_key_of_its_table():
         job(SOURCE + UPSERTS)
 
 
-@pytest.mark.parametrize("name", ["hologres", "mysql", "iceberg"])
+@pytest.mark.parametrize("name", ["doris", "mysql", "iceberg"])
 def test_a_connector_of_flinks_is_not_taken_for_a_misspelling(name):
     with pytest.raises(PipelineError, match=rf"there is no connector '{name}' yet .there are blackhole, "):
         job(SOURCE + PRINT.replace("print", name))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from penstock.connectors.postgres.database import CommitOutcomeError, Database
+from penstock.connectors.postgres.found_tables import FoundTables
 from penstock.connectors.postgres.staging import (
     PostgresOutput,
     Staged,
@@ -18,7 +19,8 @@ from penstock.connectors.postgres.staging import (
 from penstock.connectors.postgres.staging_tables import StagingTables, open_transaction
 from penstock.connectors.postgres.tables import Table, find_current_schema, find_tables
 from penstock.errors import DatabaseError, DatabaseUnavailableError, FencedError
-from penstock.spi import Batch, Committer, JobContext, Output, Published, WriterFactory, WriteTasks
+from penstock.schemas import SchemaChange
+from penstock.spi import Batch, Committer, FoundOutputs, JobContext, Output, Published, WriterFactory, WriteTasks
 
 
 class AtLeastOnceCommitter(Committer):
@@ -33,7 +35,8 @@ class AtLeastOnceCommitter(Committer):
         self._outputs = outputs
         self._context = context
         self._database = database
-        self._tables: Sequence[Table] = ()
+        self._tables: Mapping[int, Table] = {}
+        self._found = FoundTables(context)
         self._branches: tuple[PostgresOutput, ...] = ()
         self._staging: StagingTables | None = None
 
@@ -41,23 +44,35 @@ class AtLeastOnceCommitter(Committer):
         """Check the tables. Raises SchemaError with everything that is missing or does not fit."""
         with self._database.transaction() as transaction:
             self._tables = find_tables(transaction, self._outputs)
-            if any(output.spec.upsert_keys for output in self._outputs):
+            if any(output.spec.upsert_keys or output.spec.tables for output in self._outputs):
                 namespace = find_current_schema(transaction)
                 tables = sorted(output.table for output in self._outputs)  # a job may have several such committers
                 owner = f"{self._context.query_id} {tables}"
                 self._staging = StagingTables(self._database, namespace, owner, self._context.run_id)
         self._database.close()
+        if self._staging is not None:
+            return
         branches = []
-        for number, (output, table) in enumerate(zip(self._outputs, self._tables, strict=True)):
+        for number, output in enumerate(self._outputs):
             # One job after another uses a worker's connection, so the name depends on the columns.
             staging = build_staging_name(f"{number} {list_staging_columns(output)}")
-            branches.append(PostgresOutput(**vars(output), staging=staging, insert=table.insert_from(staging)))
+            insert = self._tables[number].insert_from(staging)
+            branches.append(PostgresOutput(**vars(output), staging=staging, insert=insert))
         self._branches = tuple(branches)
 
     def open(self) -> None:
         """Make staging tables where the driver writes."""
         if self._staging is not None:
             self._staging.create(self._outputs)
+
+    def use_tables(self, tables: FoundOutputs) -> None:
+        """Take the tables that the job finds."""
+        self._found.outputs = tables
+
+    def apply_changes(self, changes: Sequence[SchemaChange], output: Output) -> None:
+        """Have a table of the database follow its schema. Raises SchemaError where it cannot, and DatabaseError."""
+        with open_transaction(self._database, self._context) as transaction:
+            self._found.follow(transaction, changes, output)
 
     def writers(self) -> WriterFactory:
         """Copy rows into staging tables, from which tasks insert them if no table has a key."""
@@ -69,7 +84,8 @@ class AtLeastOnceCommitter(Committer):
         if not batch.tasks:
             return Published()
         if self._staging is None:
-            return Published(self._copy(tasks, StageSpec(self._database.address, "", self._branches)).written)
+            staged = self._copy(tasks, StageSpec(self._database.address, "", self._branches))
+            return Published(staged.count_written(self._outputs))
         try:
             return self._move_rows(tasks, self._staging)
         except DatabaseError as error:
@@ -86,17 +102,18 @@ class AtLeastOnceCommitter(Committer):
     def _move_rows(self, tasks: WriteTasks, staging: StagingTables) -> Published:
         """Have tasks copy the rows into staging tables, and bring them from there into the tables."""
         staged = self._copy(tasks, staging.spec)
-        if any(staged.records):
+        if staged.records:
             try:
                 with open_transaction(self._database, self._context) as transaction:
-                    staging.move(transaction, staged, self._tables)
+                    found = self._found.find(transaction, staged, len(self._outputs))
+                    staging.move(transaction, staged, self._tables, found)
             except CommitOutcomeError as error:
                 raise DatabaseUnavailableError(str(error)) from error  # the batch is written again
-            staging.clear()
-        return Published(staged.written)
+            staging.clear(staged)
+        return Published(staged.count_written(self._outputs))
 
     def _copy(self, tasks: WriteTasks, spec: StageSpec) -> Staged:
-        return Staged.from_task_reports(len(self._outputs), tasks.collect(build_copying_instructions(spec)).rows)
+        return Staged.from_task_reports(tasks.collect(build_copying_instructions(spec)).rows)
 
     def close(self) -> None:
         """Drop the staging tables, and close the connections."""

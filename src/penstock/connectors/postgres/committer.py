@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from penstock.connectors.postgres.database import CommitOutcomeError, Database, Transaction
+from penstock.connectors.postgres.found_tables import FoundTables
 from penstock.connectors.postgres.progress import TABLE, ProgressRow, ProgressTable, list_progress_schemas
 from penstock.connectors.postgres.staging import Staged, build_copying_instructions, build_writer_factory, shorten_name
 from penstock.connectors.postgres.staging_tables import StagingTables, open_transaction
@@ -33,7 +34,21 @@ from penstock.errors import (
     PossibleDataLossError,
     Problem,
 )
-from penstock.spi import Batch, CommitStatus, Committer, JobContext, Output, Published, WriterFactory, WriteTasks
+from penstock.schemas import SchemaChange
+from penstock.spi import (
+    Batch,
+    CommitStatus,
+    Committer,
+    FoundOutputs,
+    JobContext,
+    Output,
+    Published,
+    WriterFactory,
+    WriteTasks,
+)
+
+#: What the progress row names for all tables that a job finds while it runs.
+FOUND = "*"
 
 
 class PostgresCommitter(Committer):
@@ -52,7 +67,8 @@ class PostgresCommitter(Committer):
         self._database = database
         self._rows = ProgressTable("")
         self._key = ""
-        self._tables: Sequence[Table] = ()
+        self._tables: Mapping[int, Table] = {}
+        self._found = FoundTables(context)
         self._names: tuple[str, ...] = ()
         self._document = ""
         self._covering: Progress | None = None  # of the last batch, if the rows together cover all tables
@@ -73,7 +89,10 @@ class PostgresCommitter(Committer):
         """
         with self._database.transaction() as transaction:
             self._tables = find_tables(transaction, self._outputs)
-            self._names = tuple(sorted({table.name for table in self._tables}))
+            names = {table.name for table in self._tables.values()}
+            # Tables that the job finds come and go, and have their progress in one row.
+            names |= {FOUND for output in self._outputs if output.spec.tables}
+            self._names = tuple(sorted(names))
             present = find_current_schema(transaction)
         self._rows = ProgressTable(self._choose_namespace(present))
         self._key = self._choose_key()
@@ -272,6 +291,19 @@ class PostgresCommitter(Committer):
                     self._rows.claim(transaction, row.key, mine, context.query_id, row.tables)
             self._progress = self._lock_row(transaction).progress
 
+    # --- tables that are found while the job runs ------------------------------------------------------------
+
+    def use_tables(self, tables: FoundOutputs) -> None:
+        """Take the tables that the job finds."""
+        self._found.outputs = tables
+
+    def apply_changes(self, changes: Sequence[SchemaChange], output: Output) -> None:
+        """Have a table of the database follow its schema, in a transaction of its own. Raises SchemaError where it
+        cannot, DatabaseError, and FencedError when another run owns the job."""
+        with self._open_transaction() as transaction:
+            self._lock_row(transaction)
+            self._found.follow(transaction, changes, output)
+
     # --- batches ---------------------------------------------------------------------------------------------
 
     def writers(self) -> WriterFactory:
@@ -338,7 +370,7 @@ class PostgresCommitter(Committer):
         staged = self._unanswered
         if staged is None or not self._was_committed(progress):
             copied = tasks.collect(build_copying_instructions(self._stages.spec)).rows if batch.tasks else ()
-            staged = Staged.from_task_reports(len(self._outputs), copied)
+            staged = Staged.from_task_reports(copied)
             try:
                 with self._open_transaction() as transaction:
                     self._commit(transaction, self._stages, staged, progress)
@@ -346,9 +378,9 @@ class PostgresCommitter(Committer):
                 self._unanswered = staged
                 if not self._was_committed(progress):
                     raise error.__cause__ or error from None
-        if any(staged.records):
-            self._stages.clear()
-        return Published(staged.written)
+        if staged.records:
+            self._stages.clear(staged)
+        return Published(staged.count_written(self._outputs))
 
     def _was_committed(self, progress: Progress) -> bool:
         """Whether a COMMIT without an answer has committed the batch. While its transaction is open it locks the row: a
@@ -360,13 +392,14 @@ class PostgresCommitter(Committer):
 
     def _commit(self, transaction: Transaction, staging: StagingTables, staged: Staged, progress: Progress) -> None:
         """Write the staged rows and record the progress."""
-        found = self._lock_row(transaction).progress
-        if not _is_same(found, self._progress):
+        recorded = self._lock_row(transaction).progress
+        if not _is_same(recorded, self._progress):
             raise PossibleDataLossError(
-                f"{self._row_place} holds {found}, but the last commit was {self._progress}: something else changed "
+                f"{self._row_place} holds {recorded}, but the last commit was {self._progress}: something else changed "
                 "the row. Find out what writes to this table"
             )
-        staging.move(transaction, staged, self._tables)
+        found = self._found.find(transaction, staged, len(self._outputs))
+        staging.move(transaction, staged, self._tables, found)
         self._rows.record(transaction, self._key, progress)
 
     # --- fencing ---------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from penstock.connectors.postgres.address import Address, parse_address
 from penstock.errors import Problem
@@ -24,7 +24,8 @@ def _check_table(options: PostgresSinkOptions) -> Iterator[Problem]:
         yield Problem("must not be empty", "table-name", hint="for example 'orders', or 'shop.orders'")
 
 
-def _check_guarantee(options: PostgresSinkOptions) -> Iterator[Problem]:
+def check_guarantee(options: Any) -> Iterator[Problem]:
+    """The problem of a guarantee that there is not."""
     if options.guarantee is Guarantee.NONE:
         reason = "'none' is not supported: every row is written, at least once"
         yield Problem(reason, "sink.delivery-guarantee", hint="set it to at-least-once, or leave it out")
@@ -49,7 +50,8 @@ class PostgresSinkOptions(OptionSet):
         TEXT,
         doc=(
             "The table to write, which must exist. As in SQL, case does not matter without double quotes, and "
-            "the schema may precede the name."
+            "the schema may precede the name. In pipelines it may be left out: then it is the last part of the "
+            "table's id, and the part before that is the schema."
         ),
         example="shop.orders",
     )
@@ -71,7 +73,7 @@ class PostgresSinkOptions(OptionSet):
         example="at-least-once",
     )
 
-    rules: ClassVar[tuple[Rule, ...]] = (_check_url, _check_table, _check_guarantee)
+    rules: ClassVar[tuple[Rule, ...]] = (_check_url, _check_table, check_guarantee)
 
     @property
     def address(self) -> Address:

@@ -12,7 +12,12 @@ from penstock.types import RowType
 @dataclass(frozen=True, kw_only=True)
 class PostgresSinkSpec(AnySettings):
     """Inserts rows of ``schema`` into the table that ``table_name`` names as in SQL (``shop.orders``). With
-    ``upsert_keys``, the columns of PRIMARY KEY, a change replaces or deletes the row of its key."""
+    ``upsert_keys``, the columns of PRIMARY KEY, a change replaces or deletes the row of its key.
+
+    One with ``tables`` has no columns and no name: it stands for the tables that are found while the job runs. Such a
+    table is made with ``wide`` types, or with those of its columns, and ``alters`` says whether a column may get
+    another type later. ``connector`` is the name of the connector.
+    """
 
     table: str
     table_name: str
@@ -20,14 +25,19 @@ class PostgresSinkSpec(AnySettings):
     guarantee: Guarantee
     address: Address
     upsert_keys: tuple[str, ...] = ()
+    tables: bool = False
+    wide: bool = False
+    alters: bool = True
+    connector: str = "postgres"
 
     @property
     def capabilities(self) -> SinkCapabilities:
-        """Insertions only without a key. The tables of a database are committed together."""
+        """Insertions only without a key; tables that are found may have one. The tables of a database are committed
+        together."""
         return SinkCapabilities(
-            kinds=CHANGES if self.upsert_keys else INSERTIONS,
+            kinds=CHANGES if self.upsert_keys or self.tables else INSERTIONS,
             guarantee=self.guarantee,
-            commits_to=f"postgres at {self.address}",
+            commits_to=f"{self.connector} at {self.address}",
             upsert_keys=self.upsert_keys,
             remedy="declare a PRIMARY KEY for the table, so that its rows can be updated and deleted",
         )
@@ -36,8 +46,8 @@ class PostgresSinkSpec(AnySettings):
         """A human-readable description. Secrets are left out."""
         user = f" as '{self.address.username}'" if self.address.username else ""
         return "\n".join((
-            f"postgres sink '{self.table}'",
-            f"  table: {self.table_name}",
+            f"{self.connector} sink '{self.table}'",
+            f"  table: {'by their ids' if self.tables else self.table_name}",
             f"  database: {self.address}{user}",
             *([f"  key: {', '.join(self.upsert_keys)}"] if self.upsert_keys else []),
             f"  guarantee: {self.guarantee.value}",

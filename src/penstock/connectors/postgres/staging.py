@@ -7,15 +7,19 @@ or that Spark ran twice, stay in the table and are cleared later.
 The table of a sink with a key has two more columns: ``place``, the place of a change among those of its task, and
 ``deleted``. The numbers of writers have the order of their tasks, so that ``writer`` and ``place`` give the order of
 the changes of a batch.
+
+The staging table of a table that the job finds while it runs is made by the first task that copies rows into it.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import secrets
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -26,10 +30,11 @@ import pyarrow.compute as pc
 from penstock.columns.streams import ipc_stream
 from penstock.connectors.postgres.address import Address
 from penstock.connectors.postgres.changes import LastChanges, find_deletions
-from penstock.connectors.postgres.columns import choose_stage_type
+from penstock.connectors.postgres.columns import choose_stage_type, quote_identifier
 from penstock.connectors.postgres.database import CommitOutcomeError, Transaction, database_at
+from penstock.connectors.postgres.row_checks import check_values
 from penstock.delivery import FINISH_BATCH
-from penstock.errors import BatchError, CheckpointError, DatabaseUnavailableError, ExecutionError, RecordError
+from penstock.errors import BatchError, CheckpointError, DatabaseUnavailableError, ExecutionError
 from penstock.spi import (
     KIND,
     Output,
@@ -38,10 +43,10 @@ from penstock.spi import (
     Writer,
     WriterFactory,
     Written,
-    origin_of,
     pickle_text,
     unpickle_text,
 )
+from penstock.types import RowType, parse_type
 
 #: How long a running job waits for a database that cannot be reached.
 PATIENCE_SECONDS = 30.0
@@ -59,8 +64,9 @@ STAGED = pa.schema(
     }
 )
 
-#: The metadata of passed-on rows that says which columns their output has.
-_COLUMNS = b"columns"
+#: The metadata of passed-on rows that says which columns their output has, and of rows of a table that was found while
+#: the job runs, its id and its key.
+_COLUMNS, _FOUND = b"columns", b"found"
 
 #: The bits of a writer's number below the number of its task.
 _RANDOM_BITS = 43
@@ -69,10 +75,12 @@ _RANDOM_BITS = 43
 @dataclass(frozen=True)
 class PostgresOutput(Output):
     """One sink, and its staging table. With ``insert``, the statement that moves rows from there to the table, the
-    staging table is a temporary one of the task, and the task runs the statement."""
+    staging table is a temporary one of the task, and the task runs the statement. With ``beside``, a staging table that
+    is there as long as the run is, the task makes its staging table, if it is missing."""
 
     staging: str = field(kw_only=True)
     insert: str = field(default="", kw_only=True)
+    beside: str = field(default="", kw_only=True)
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -83,40 +91,49 @@ class PostgresOutput(Output):
 
 @dataclass(frozen=True)
 class StageSpec:
-    """The parameters of tasks. ``namespace`` is the schema of staging tables that are not temporary."""
+    """The parameters of tasks. ``namespace`` is the schema of staging tables that are not temporary. ``found`` is the
+    beginning of the names of those of tables that are found while the job runs."""
 
     address: Address
     namespace: str
     branches: tuple[PostgresOutput, ...]
+    found: str = ""
 
 
 @dataclass(frozen=True)
 class Staged:
-    """The rows that successful task attempts have copied: for each output the number of rows by writer, the number of
-    deletions among them, and the bytes."""
+    """The rows that successful task attempts have copied: for each output with rows the number of rows by writer, the
+    number of deletions among them, and the bytes."""
 
-    records: tuple[dict[int, int], ...]
-    deletions: tuple[int, ...]
-    bytes: tuple[int, ...]
+    records: Mapping[int, Mapping[int, int]]
+    deletions: Mapping[int, int]
+    bytes: Mapping[int, int]
 
     @classmethod
-    def from_task_reports(cls, outputs: int, results: Iterable[Mapping[str, Any]]) -> Staged:
+    def from_task_reports(cls, results: Iterable[Mapping[str, Any]]) -> Staged:
         """The sums of all tasks' rows of :data:`STAGED`."""
-        records: tuple[dict[int, int], ...] = tuple({} for _ in range(outputs))
-        deleted, sizes = [0] * outputs, [0] * outputs
+        records: dict[int, dict[int, int]] = {}
+        deleted, sizes = Counter[int](), Counter[int]()
         for row in results:
-            output = row["output"]
-            deleted[output] += row["deletions"]
-            sizes[output] += row["bytes"]
             if row["records"]:
-                records[output][row["writer"]] = row["records"]
-        return cls(records, tuple(deleted), tuple(sizes))
+                records.setdefault(row["output"], {})[row["writer"]] = row["records"]
+                deleted[row["output"]] += row["deletions"]
+                sizes[row["output"]] += row["bytes"]
+        return cls(dict(sorted(records.items())), deleted, sizes)
 
-    @property
-    def written(self) -> tuple[Written, ...]:
-        """Rows and bytes of each output."""
+    def count_written(self, outputs: Sequence[Output]) -> tuple[Written, ...]:
+        """Rows and bytes of each of the ``outputs``. One of tables that are found while the job runs has those of all
+        such tables."""
+
+        def count(numbers: Iterable[int]) -> Written:
+            found = [each for each in numbers if each in self.records]
+            return Written(
+                sum(sum(self.records[each].values()) for each in found), sum(self.bytes[each] for each in found)
+            )
+
+        beyond = [number for number in self.records if number >= len(outputs)]
         return tuple(
-            Written(sum(writers.values()), size) for writers, size in zip(self.records, self.bytes, strict=True)
+            count([number, *beyond] if output.spec.tables else [number]) for number, output in enumerate(outputs)
         )
 
 
@@ -137,6 +154,12 @@ def list_staging_columns(output: Output) -> str:
     return ", ".join(("writer bigint NOT NULL", *order, *types))
 
 
+def place_found(beside: str, beginning: str, number: int, output: Output) -> PostgresOutput:
+    """The output of a table that was found while the job runs, and its staging table, which depends on the columns."""
+    staging = f"{beginning}_{number}_{shorten_name(list_staging_columns(output))[:6]}"
+    return PostgresOutput(**vars(output), staging=staging, beside=beside)
+
+
 def build_writer_factory(outputs: Sequence[Output], owners: int) -> WriterFactory:
     """Copies rows in the tasks that compute them, or in ``owners`` other tasks, to which they are passed on."""
     given = tuple(outputs)
@@ -153,18 +176,19 @@ def open_writer(outputs: Sequence[Output], task: Task) -> Writer:
 
 
 def _copying_writer(outputs: Sequence[Output], task: Task) -> CopyingWriter:
-    namespace, tables = unpickle_text(task.instructions)
+    namespace, tables, found = unpickle_text(task.instructions)
     branches = tuple(
         PostgresOutput(**vars(output), staging=staging, insert=insert)
         for output, (staging, insert) in zip(outputs, tables, strict=True)
     )
-    return CopyingWriter(StageSpec(outputs[0].spec.address, namespace, branches), task.number)
+    return CopyingWriter(StageSpec(outputs[0].spec.address, namespace, branches, found), task.number)
 
 
 def build_copying_instructions(spec: StageSpec) -> str:
     """The instructions for writers that copy rows as ``spec`` says. Spark logs the instructions of a job: the address
     with its password is not among them."""
-    return pickle_text((spec.namespace, tuple((branch.staging, branch.insert) for branch in spec.branches)))
+    tables = tuple((branch.staging, branch.insert) for branch in spec.branches)
+    return pickle_text((spec.namespace, tables, spec.found))
 
 
 class CopyingWriter(Writer):
@@ -178,7 +202,7 @@ class CopyingWriter(Writer):
         writer = task << _RANDOM_BITS | secrets.randbits(_RANDOM_BITS)
         self._spec = spec
         self._writer = writer
-        self._stages = [_Stage(branch, writer) for branch in spec.branches]
+        self._stages = {number: _Stage(branch, writer) for number, branch in enumerate(spec.branches)}
         self._opened = ExitStack()
         self._transaction: Transaction | None = None
 
@@ -186,11 +210,18 @@ class CopyingWriter(Writer):
         self._copy(self._stages[output], self._stages[output].add(rows, hidden))
         return ()
 
+    def add_output(self, number: int, output: Output) -> None:
+        beside = next(each.staging for each in self._spec.branches if each.spec.tables)
+        self._stages[number] = _Stage(place_found(beside, self._spec.found, number, output), self._writer)
+
     def take(self, output: int, rows: pa.RecordBatch) -> None:
         """Take rows of one output: its columns, by their numbers, then the columns of places and kinds.
 
         Raises CheckpointError for rows that were kept when the output had other columns.
         """
+        if output not in self._stages:
+            template = next(each for each in self._spec.branches if each.spec.tables)
+            self.add_output(output, _read_found(template, rows.schema.metadata))
         stage = self._stages[output]
         before, now = (rows.schema.metadata or {}).get(_COLUMNS, b"").decode(), stage.branch.schema.text()
         if before not in ("", now):  # a former version did not record them
@@ -203,7 +234,7 @@ class CopyingWriter(Writer):
         self._copy(stage, stage.add(values, rows.select(rows.schema.names[count:])))
 
     def finish(self) -> Iterator[pa.RecordBatch]:
-        for stage in self._stages:
+        for stage in self._stages.values():
             self._copy(stage, stage.take_rest())
             if self._transaction is not None and stage.branch.insert and stage.records:
                 self._transaction.run(stage.branch.insert, where=f"table '{stage.branch.table}'")
@@ -212,7 +243,8 @@ class CopyingWriter(Writer):
         except CommitOutcomeError as error:
             raise DatabaseUnavailableError(str(error)) from error  # rows without a result do not count
         counts = [
-            (at, self._writer, each.records, each.deletions, each.bytes, None) for at, each in enumerate(self._stages)
+            (number, self._writer, each.records, each.deletions, each.bytes, None)
+            for number, each in self._stages.items()
         ]
         arrays = [pa.array(column, field.type) for column, field in zip(zip(*counts, strict=True), STAGED, strict=True)]
         yield pa.RecordBatch.from_arrays(arrays, schema=STAGED)
@@ -227,7 +259,27 @@ class CopyingWriter(Writer):
         if self._transaction is None:
             database = database_at(self._spec.address)
             self._transaction = self._opened.enter_context(database.transaction(patience=PATIENCE_SECONDS))
+        if stage.branch.beside and not stage.records:
+            self._make_table(self._transaction, stage.branch)
         stage.copy(self._transaction, self._spec.namespace, staged)
+
+    def _make_table(self, transaction: Transaction, branch: PostgresOutput) -> None:
+        """Make the staging table of a table that was found while the job runs, if no task has made it. Raises
+        DatabaseError when the tables of this run were dropped, as another run does that takes over."""
+        beside, name = (
+            f"{quote_identifier(self._spec.namespace)}.{quote_identifier(each)}"
+            for each in (branch.beside, branch.staging)
+        )
+        if transaction.rows("SELECT 1 WHERE to_regclass($1) IS NOT NULL", (name,)):
+            return
+        try:
+            with database_at(self._spec.address).transaction(patience=PATIENCE_SECONDS) as other:
+                # Two transactions that create a table at the same time fail in spite of IF NOT EXISTS.
+                other.run("SELECT pg_advisory_xact_lock(hashtext($1))", (name,))
+                other.run(f"LOCK TABLE {beside} IN ACCESS SHARE MODE")
+                other.run(f"CREATE UNLOGGED TABLE IF NOT EXISTS {name} ({list_staging_columns(branch)})")
+        except CommitOutcomeError as error:
+            raise DatabaseUnavailableError(str(error)) from error
 
 
 class _PassingWriter(Writer):
@@ -235,18 +287,38 @@ class _PassingWriter(Writer):
     cannot hold: another target of the job may have the batch when the rows are copied, and then it could never end."""
 
     def __init__(self, outputs: Sequence[Output]):
-        self._outputs = outputs
+        self._fixed = len(outputs)
+        self._outputs = dict(enumerate(outputs))
+
+    def add_output(self, number: int, output: Output) -> None:
+        self._outputs[number] = output
 
     def write(self, output: int, rows: pa.RecordBatch, hidden: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        _check_values(self._outputs[output], rows, hidden)
-        columns = {"output": output, "data": _encode_stream(self._outputs[output], rows, hidden)}
+        check_values(self._outputs[output], rows, hidden)
+        about = _describe_found(self._outputs[output]) if output >= self._fixed else {}
+        columns = {"output": output, "data": _encode_stream(self._outputs[output], rows, hidden, about)}
         arrays = [pa.array([columns.get(field.name)], field.type) for field in STAGED]
         yield pa.RecordBatch.from_arrays(arrays, schema=STAGED)
 
 
-def _encode_stream(output: Output, values: pa.RecordBatch, hidden: pa.RecordBatch) -> bytes:
+def _describe_found(output: Output) -> dict[bytes, bytes]:
+    """What the task that copies rows of a table must know of it: nothing secret, since the rows may be kept."""
+    return {_FOUND: json.dumps({"table": output.table, "keys": output.spec.upsert_keys}).encode()}
+
+
+def _read_found(template: Output, about: Mapping[bytes, bytes]) -> Output:
+    """The output that :func:`_describe_found` has described."""
+    found, schema = json.loads(about[_FOUND]), parse_type(about[_COLUMNS].decode())
+    assert isinstance(schema, RowType), "it is that of a table"  # noqa: S101
+    spec = replace(template.spec, table=found["table"], schema=schema, upsert_keys=tuple(found["keys"]), tables=False)
+    return Output(template.index, found["table"], spec, schema)
+
+
+def _encode_stream(
+    output: Output, values: pa.RecordBatch, hidden: pa.RecordBatch, found: Mapping[bytes, bytes]
+) -> bytes:
     names = [*(f"c{at}" for at in range(values.num_columns)), *hidden.schema.names]
-    about = {_COLUMNS: output.schema.text()}
+    about = {_COLUMNS: output.schema.text(), **found}
     batch = pa.RecordBatch.from_arrays([*values.columns, *hidden.columns], names=names, metadata=about)
     data: bytes = ipc_stream(batch).to_pybytes()
     return data
@@ -290,7 +362,7 @@ class _Stage:
         count = rows.num_rows
         if not count:
             return None
-        _check_values(self.branch, rows, origins)
+        check_values(self.branch, rows, origins)
         names = [f"c{number}" for number in range(rows.num_columns)]
         if self._last is None:
             return pa.RecordBatch.from_arrays([self._repeat_writer(count), *rows.columns], names=["writer", *names])
@@ -318,54 +390,3 @@ class _Stage:
 
     def _repeat_writer(self, count: int) -> pa.Array:
         return pa.repeat(pa.scalar(self._writer, pa.int64()), count)
-
-
-def _check_values(output: Output, rows: pa.RecordBatch, origins: pa.RecordBatch) -> None:
-    """Raises RecordError for a value that PostgreSQL cannot hold in the column."""
-    for name, column in zip(rows.schema.names, rows.columns, strict=True):
-        _refuse_nul(output, name, column, origins)
-        if name in output.spec.upsert_keys:
-            _refuse_null(output, name, column, origins)
-
-
-def _refuse_null(output: Output, name: str, column: pa.Array, origins: pa.RecordBatch) -> None:
-    """Raises RecordError for NULL in a column of the key."""
-    if column.null_count:
-        row = int(np.flatnonzero(np.asarray(column.is_null()))[0])
-        raise RecordError(
-            f"table '{output.table}': NULL cannot be part of the PRIMARY KEY",
-            "",
-            *origin_of(origins, row),
-            field=name,
-            hint=f"leave such rows out: WHERE {name} IS NOT NULL",
-        )
-
-
-def _refuse_nul(output: Output, name: str, column: pa.Array, origins: pa.RecordBatch) -> None:
-    """Raises RecordError for a text with the character U+0000, which PostgreSQL cannot hold."""
-    texts, rows = column, None
-    if pa.types.is_list(column.type):
-        texts, rows = pc.list_flatten(column), pc.list_parent_indices(column)
-    if not pa.types.is_string(texts.type) or not _has_zero_byte(texts):
-        return
-    first = pc.index(pc.match_substring(texts, "\0"), True).as_py()
-    if first < 0:  # the byte was under a null
-        return
-    row = first if rows is None else rows[first].as_py()
-    raise RecordError(
-        f"table '{output.table}': a text of PostgreSQL cannot hold the character U+0000",
-        "",
-        *origin_of(origins, row),
-        field=name,
-        hint="remove it in the query, or filter rows with it",
-    )
-
-
-def _has_zero_byte(texts: pa.StringArray) -> bool:
-    """Whether a byte of the texts is zero: many times faster than a search, which is then rarely needed."""
-    _, offsets, data = texts.buffers()
-    if data is None or not len(texts):
-        return False
-    bounds = np.frombuffer(offsets, np.int32)
-    first, last = bounds[texts.offset], bounds[texts.offset + len(texts)]
-    return bool(first < last and np.frombuffer(data, np.uint8)[first:last].min() == 0)

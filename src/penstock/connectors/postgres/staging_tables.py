@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from penstock.connectors.postgres.columns import quote_identifier
 from penstock.connectors.postgres.database import Database, Transaction
+from penstock.connectors.postgres.found_tables import FoundTable
 from penstock.connectors.postgres.staging import (
     PATIENCE_SECONDS,
     PostgresOutput,
@@ -14,6 +15,7 @@ from penstock.connectors.postgres.staging import (
     StageSpec,
     build_staging_name,
     list_staging_columns,
+    place_found,
 )
 from penstock.connectors.postgres.tables import Table
 from penstock.errors import BatchError, DatabaseError
@@ -31,7 +33,7 @@ def open_transaction(database: Database, context: JobContext) -> contextlib.Abst
 class StagingTables:
     """Unlogged tables in the schema ``namespace``, one for each output. Their names begin with the ``owner``'s, which
     other runs of the job share, and a part for this run, so that the tasks and transactions of a former run cannot
-    interfere."""
+    interfere. For tables that the job finds while it runs there are more of them, which tasks make."""
 
     def __init__(self, database: Database, namespace: str, owner: str, run_id: str):
         self._database = database
@@ -40,13 +42,14 @@ class StagingTables:
         self._own = self._prefix + run_id.replace("-", "")[:12]
         self._dropped = False
         self.branches: tuple[PostgresOutput, ...] = ()
+        #: Those of found tables that rows were copied into, by their numbers.
+        self._found: dict[int, PostgresOutput] = {}
 
     def create(self, outputs: Sequence[Output]) -> None:
         """Make the tables, and drop those of former runs of the job that were killed."""
-        sql = "SELECT tablename::text FROM pg_tables WHERE schemaname = $1 AND starts_with(tablename::text, $2)"
-        with self._database.transaction() as transaction:
-            names = [name for (name,) in transaction.rows(sql, (self._namespace, self._prefix))]
-        for name in names:  # one by one: a table that a task of a former run still writes to stays until the next start
+        for name in self._list(
+            self._prefix
+        ):  # one by one: a table that a task of a former run still writes to stays until the next start
             self._tidy(f"DROP TABLE IF EXISTS {self._quote_table(name)}")
         with self._database.transaction() as transaction:
             for number, output in enumerate(outputs):
@@ -56,25 +59,41 @@ class StagingTables:
                 )
                 self.branches += (branch,)
 
+    def _list(self, beginning: str) -> list[str]:
+        """The names of the tables that begin so, in their order."""
+        sql = "SELECT tablename::text FROM pg_tables WHERE schemaname = $1 AND starts_with(tablename::text, $2)"
+        with self._database.transaction() as transaction:
+            return sorted(name for (name,) in transaction.rows(sql, (self._namespace, beginning)))
+
     @property
     def spec(self) -> StageSpec:
         """The parameters of tasks that copy rows into the tables."""
-        return StageSpec(self._database.address, self._namespace, self.branches)
+        return StageSpec(self._database.address, self._namespace, self.branches, self._own)
 
-    def move(self, transaction: Transaction, staged: Staged, tables: Sequence[Table]) -> None:
-        """Bring the rows that were copied into the ``tables``, one for each output.
+    def move(
+        self,
+        transaction: Transaction,
+        staged: Staged,
+        tables: Mapping[int, Table],
+        found: Mapping[int, FoundTable],
+    ) -> None:
+        """Bring the rows that were copied into the ``tables`` of the outputs, and into those that were ``found`` while
+        the job runs, by their numbers.
 
         Raises BatchError if some of them are not there any more.
         """
-        everything = zip(tables, self.branches, staged.records, staged.deletions, strict=True)
-        for table, branch, writers, deletions in everything:
-            if not writers:
-                continue
+        for number, each in found.items():
+            self._found[number] = place_found(self._beside, self._own, number, each.output)
+        for number, writers in staged.records.items():
+            if number in found:
+                table, branch = found[number].table, self._found[number]
+            else:
+                table, branch = tables[number], self.branches[number]
             which = f"writer IN ({', '.join(map(str, writers))})"
             staging, where = self._quote_table(branch.staging), f"table '{branch.table}'"
             self._check(transaction, staging, which, writers, where)
             if branch.keys:
-                statements = table.merge_from(staging, which, deletes=deletions > 0)
+                statements = table.merge_from(staging, which, deletes=staged.deletions[number] > 0)
             else:
                 statements = (f"{table.insert_from(staging)} WHERE {which}",)
             for statement in statements:
@@ -101,19 +120,34 @@ class StagingTables:
             )
             return any(gone for ((gone,),) in found)
 
-    def clear(self) -> None:
-        """Empty the tables. Rows that stay because of a lock are harmless: no later batch reads their writers."""
-        self._tidy(f"TRUNCATE {self._all}")
+    def clear(self, staged: Staged) -> None:
+        """Empty the tables after a batch. Rows that stay because of a lock are harmless: no later batch reads their
+        writers. Tables of former versions of a found table are dropped."""
+        used = {number: branch for number, branch in self._found.items() if number in staged.records}
+        self._tidy(f"TRUNCATE {self._join([*self.branches, *used.values()])}")
+        newer = {branch.table: number for number, branch in sorted(used.items())}
+        for number, branch in list(self._found.items()):
+            if newer.get(branch.table, number) != number:
+                self._tidy(f"DROP TABLE IF EXISTS {self._quote_table(branch.staging)}")
+                del self._found[number]
 
     def drop(self) -> None:
         """Drop the tables, once."""
         if self.branches and not self._dropped:
-            self._tidy(f"DROP TABLE IF EXISTS {self._all}")
+            self._tidy(f"DROP TABLE IF EXISTS {self._join(self.branches)}")
+            if self._beside:  # without it, no task makes another one
+                with contextlib.suppress(DatabaseError):
+                    for name in self._list(f"{self._own}_"):
+                        self._tidy(f"DROP TABLE IF EXISTS {self._quote_table(name)}")
         self._dropped = True
 
     @property
-    def _all(self) -> str:
-        return ", ".join(self._quote_table(branch.staging) for branch in self.branches)
+    def _beside(self) -> str:
+        """The table of the output that stands for found tables; empty in a job that finds none."""
+        return next((branch.staging for branch in self.branches if branch.spec.tables), "")
+
+    def _join(self, branches: Sequence[PostgresOutput]) -> str:
+        return ", ".join(self._quote_table(branch.staging) for branch in branches)
 
     def _quote_table(self, table: str) -> str:
         return f"{quote_identifier(self._namespace)}.{quote_identifier(table)}"

@@ -107,23 +107,41 @@ def find_current_schema(transaction: Transaction) -> str:
     return str(namespace)
 
 
-def find_tables(transaction: Transaction, outputs: Sequence[Output]) -> tuple[Table, ...]:
-    """The table of each output. Raises SchemaError with every table and column that is missing or does not fit."""
-    found: list[Table] = []
+def find_tables(transaction: Transaction, outputs: Sequence[Output]) -> dict[int, Table]:
+    """The table of each output, by its number; none for the tables that the job finds while it runs. Raises SchemaError
+    with every table and column that is missing or does not fit."""
+    found: dict[int, Table] = {}
     problems: list[Problem] = []
-    for output in outputs:
+    for number, output in enumerate(outputs):
+        if output.spec.tables:
+            continue
         try:
-            found.append(_find_table(transaction, output))
+            found[number] = find_table(transaction, output)
         except SchemaError as error:
             problems += error.problems
     if problems:
         raise SchemaError(tuple(problems))
-    return tuple(found)
+    return found
 
 
-def _find_table(transaction: Transaction, output: Output) -> Table:
+def list_columns(transaction: Transaction, name: str) -> dict[str, TableColumn] | None:
+    """The columns of a table, by name; None if there is no such table. ``name`` is quoted where necessary."""
+    rows = transaction.rows("SELECT to_regclass($1)::oid::bigint", (name,))
+    if not rows or rows[0][0] is None:
+        return None
+    columns = (TableColumn(*row) for row in transaction.rows(_COLUMNS, rows[0]))
+    return {each.name: each for each in columns}
+
+
+def describe_place(output: Output) -> str:
+    """The table of an output, for people."""
+    return f"table '{output.table}', {output.spec.table_name} in {output.spec.address}"
+
+
+def find_table(transaction: Transaction, output: Output) -> Table:
+    """The table of an output. Raises SchemaError with everything that is missing or does not fit."""
     spec: PostgresSinkSpec = output.spec
-    where = f"table '{output.table}', {spec.table_name} in {spec.address}"
+    where = describe_place(output)
     rows = transaction.rows(_TABLE, (spec.table_name,))
     if not rows:
         hint = "create it, or correct 'table-name'; a name without schema is looked up in the user's search path"

@@ -195,14 +195,14 @@ class FlowRun:
         if self._tables_work:
             output, work = self._tables_work
             session = kernel_session(self.context.spark, self.job.settings)
-            committer = next(
-                each
+            committer, fixed = next(
+                (each, len(members))
                 for each, members in zip(self.committers, self.outputs, strict=True)
                 if output in [member.index for member in members]
             )
-            self._tables_schemas = TableSchemas(
-                work, committer, self.place, source_set.sources, session, self.context.warn
-            )
+            sources, warn = source_set.sources, self.context.warn
+            self._tables_schemas = TableSchemas(work, committer, fixed, self.place, sources, session, warn)
+            committer.use_tables(self._tables_schemas)
         targets = (
             Target(tuple(output.index for output in members), each.writers())
             for each, members in zip(self.committers, self.outputs, strict=True)
@@ -376,7 +376,10 @@ class FlowRun:
         """The attempt at a batch with the state after it, by the output that it has kept."""
         if not batch.tasks:
             return FlowAttempt(self, state, EXCHANGE.empty_table())
-        output = self._states.state_after(state).output
+        after = self._states.state_after(state)
+        if self._tables_schemas is not None:
+            self._tables_schemas.show(after.schemas)
+        output = after.output
         if output is None or output.tables != self._tables:
             tables = ", ".join(map(repr, itertools.chain(*output.tables))) if output else "one target"
             raise CheckpointError(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field, replace
 
 from penstock.errors import PenstockError
 from penstock.flow.kernels.session import Session
@@ -11,26 +11,51 @@ from penstock.flow.rows.table_rows import Evolution, TableCounts, TablesWork
 from penstock.flow.state.schema_log import append_versions, read_schemas
 from penstock.flow.state.storage import Storage
 from penstock.schemas import SchemaVersion, Side
-from penstock.spi import Batch, Committer, Source
+from penstock.spi import Batch, Committer, Output, Source
 
 
 @dataclass(eq=False)
 class TableSchemas:
-    """Makes newer versions of the schemas of one job, and has the ``committer`` of its sink follow. ``place`` is that
-    of the state."""
+    """Makes newer versions of the schemas of one job, and has the ``committer`` of its sink follow, which has ``fixed``
+    other outputs. ``place`` is that of the state. Tells the committer how each table is written
+    (:class:`penstock.spi.FoundOutputs`)."""
 
     work: TablesWork
     committer: Committer
+    fixed: int
     place: str
     sources: Sequence[Source]
     session: Session
     warn: Callable[[str], None]
     #: Whether this run has compared the definition of the job with the schemas.
     _compared: bool = False
+    #: The files of the schemas of the batch under way.
+    _files: tuple[str, ...] = ()
+    #: How versions of tables are written, by the numbers of the versions.
+    _outputs: dict[int, Output] = field(default_factory=dict)
+
+    def show(self, files: tuple[str, ...]) -> None:
+        """Tell the committer of the tables with these schemas from now on."""
+        self._files = files
+
+    def find_output(self, number: int) -> Output:
+        """How the rows with a number are written. Raises KeyError for a number that no table has."""
+        wanted = number - self.fixed
+        if wanted not in self._outputs:
+            present = {each.output: each for each in read_schemas(self.place, self._files).sinks.values()}
+            version = present[wanted]
+            self._outputs = {known: each for known, each in self._outputs.items() if known in present}
+            self._outputs[wanted] = self.work.output(version)
+        return self._outputs[wanted]
+
+    def list_tables(self) -> Collection[str]:
+        """The ids of the tables of the sink."""
+        return read_schemas(self.place, self._files).sinks.keys()
 
     def begin(self, files: tuple[str, ...], batch: Batch, now_ms: int) -> tuple[str, ...]:
         """The files of the schemas with which a batch begins: the first one of a run follows the definition of the job,
         which may be another than that of the run before."""
+        self.show(files)
         if self._compared:
             return files
         found = self.evolve(files, self._look_ahead() if not files else (), batch, now_ms)
@@ -53,7 +78,9 @@ class TableSchemas:
         ]
         if not versions:
             return files
-        return append_versions(Storage.from_uri(self.place), files, versions, batch.id)
+        newer = append_versions(Storage.from_uri(self.place), files, versions, batch.id)
+        self.show(newer)
+        return newer
 
     def _carry_out(self, evolution: Evolution) -> SchemaVersion:
         """The version, which the sink follows."""

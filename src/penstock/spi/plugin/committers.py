@@ -9,7 +9,7 @@ from penstock.errors import PluginError
 from penstock.schemas import SchemaChange
 from penstock.spi.plugin.batches import Batch, CommitStatus, Published
 from penstock.spi.plugin.context import JobContext
-from penstock.spi.plugin.outputs import Output
+from penstock.spi.plugin.outputs import FoundOutputs, Output
 from penstock.spi.plugin.writers import WriterFactory, WriteTasks
 
 
@@ -36,6 +36,11 @@ class Committer(Protocol):
     def open(self) -> None:
         """Take ownership, finish the work of a former owner, and read what was committed. Called after :meth:`check`,
         and before the query starts."""
+        return
+
+    def use_tables(self, tables: FoundOutputs) -> None:
+        """Take the tables that the job finds while it runs, which change with each batch. Called once, after
+        :meth:`open` and before the first batch. For sinks of many tables (:class:`penstock.spi.WritesTables`)."""
         return
 
     def apply_changes(self, changes: Sequence[SchemaChange], output: Output) -> None:

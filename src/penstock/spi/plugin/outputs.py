@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from penstock.types import RowType
 
@@ -17,3 +18,14 @@ class Output:
     table: str
     spec: Any
     schema: RowType
+
+
+class FoundOutputs(Protocol):
+    """The tables that a job has found while it runs."""
+
+    def find_output(self, number: int) -> Output:
+        """How the rows of a number are written, which :meth:`penstock.spi.Writer.add_output` took, in the batch under
+        way. Raises KeyError."""
+
+    def list_tables(self) -> Collection[str]:
+        """The ids of all tables."""

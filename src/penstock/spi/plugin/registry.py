@@ -17,7 +17,7 @@ _T = TypeVar("_T")
 #: Connectors of Flink, Flink CDC and related services, whose names are not treated as misspellings.
 _FLINK = """
 adb3.0 clickhouse db2 db2-cdc dynamodb doris elasticsearch elasticsearch-6 elasticsearch-7 firehose
-fluss hbase-1.4 hbase-2.2 hive hologres hudi iceberg jdbc kinesis lindorm maxcompute mongodb mongodb-cdc mysql mysql-cdc
+fluss hbase-1.4 hbase-2.2 hive hudi iceberg jdbc kinesis lindorm maxcompute mongodb mongodb-cdc mysql mysql-cdc
 oceanbase odps opensearch opensearch-2 oracle oracle-cdc ots paimon pinot postgres-cdc prometheus pulsar rabbitmq rds
 redis sls sqlserver-cdc starrocks tidb-cdc values vitess-cdc
 """
@@ -108,6 +108,7 @@ connectors: Registry[Connector] = Registry(
         ("blackhole", "penstock.connectors.blackhole.factory:BlackholeConnector"),
         ("datagen", "penstock.connectors.datagen.factory:DatagenConnector"),
         ("filesystem", "penstock.connectors.filesystem.factory:FilesystemConnector"),
+        ("hologres", "penstock.connectors.postgres.hologres.factory:HologresConnector"),
         ("kafka", "penstock.connectors.kafka.factory:KafkaConnector"),
         ("postgres", "penstock.connectors.postgres.factory:PostgresConnector"),
         ("print", "penstock.connectors.print.factory:PrintConnector"),

@@ -1,0 +1,1 @@
+"""The ``hologres`` connector: PostgreSQL's protocol, with the options of Realtime Compute."""
