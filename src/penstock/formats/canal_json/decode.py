@@ -20,7 +20,6 @@ from penstock.formats.changes.overlay import OverlayDecoder
 from penstock.spi import BadRecord
 from penstock.types import BIGINT, INT, STRING, ArrayType, Field, MapType, RowType
 
-_OPERATIONS = {"INSERT": INSERT, "UPDATE": UPDATE, "DELETE": DELETE, "CREATE": NO_CHANGE}
 _TEXTS = ArrayType(element=STRING)
 _CODES = MapType(key=STRING, value=INT)
 
@@ -56,6 +55,9 @@ class CanalJsonDecoder(OverlayDecoder[CanalJsonOptions]):
     """
 
     known: ClassVar[Mapping[str, Metadata]] = METADATA
+    operations: ClassVar[Mapping[str, int]] = {
+        "INSERT": INSERT, "UPDATE": UPDATE, "DELETE": DELETE, "CREATE": NO_CHANGE,
+    }  # fmt: skip
 
     def _envelope(self) -> RowType:
         rows = ArrayType(element=self.schema)
@@ -76,7 +78,7 @@ class CanalJsonDecoder(OverlayDecoder[CanalJsonOptions]):
         return messages, indices, refused
 
     def _changes(self, envelopes: Envelopes, faults: Faults, messages: pa.BinaryArray) -> DecodedChanges:
-        action = read_operations(_OPERATIONS, envelopes.columns["type"], "type", faults)
+        action = read_operations(self.operations, envelopes.columns["type"], "type", faults)
         data, old = _Lists.from_column(envelopes.columns["data"]), _Lists.from_column(envelopes.columns["old"])
         absent = (action != NO_CHANGE) & is_null(envelopes.columns["data"])
         faults.add(absent, always("data", "the field is missing or null; expected an array of rows"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -15,7 +15,7 @@ from penstock.formats.canal_json.decode import CanalJsonDecoder
 from penstock.formats.canal_json.filters import make_filters
 from penstock.formats.canal_json.inference_options import CanalInferenceOptions, TypeStrategy
 from penstock.formats.canal_json.options import CanalJsonOptions
-from penstock.formats.changes.decode import ChangeDecoder
+from penstock.formats.changes.decode import NO_CHANGE, ChangeDecoder
 from penstock.formats.changes.table_reader import ChangeTableReader
 from penstock.formats.json.parser import Document, Number, Object, parse
 from penstock.formats.json.spans import TextSpans
@@ -24,11 +24,21 @@ from penstock.schemas import widen_type
 from penstock.spi import Decoder, MessageTables, SeenColumns
 from penstock.types import STRING, DataType, Field, RowType
 
+#: The types of messages that tell of a change of a table's definition, but not of its rows: TRUNCATE is not among them.
+_DEFINITIONS = ("ALTER", "RENAME", "CINDEX", "DINDEX", "QUERY", "ERASE")
+
+
+class CanalTableDecoder(CanalJsonDecoder):
+    """Decodes messages of tables whose columns follow them. Changes of definitions give no rows: a column shows when a
+    row has it, and a table that is dropped stays."""
+
+    operations: ClassVar[Mapping[str, int]] = {**CanalJsonDecoder.operations, **dict.fromkeys(_DEFINITIONS, NO_CHANGE)}
+
 
 class CanalTableReader(ChangeTableReader[CanalJsonOptions, CanalInferenceOptions]):
     """Tables are named by ``database`` and ``table``, and their primary keys by ``pkNames``."""
 
-    reads: ClassVar[type[ChangeDecoder[Any]]] = CanalJsonDecoder
+    reads: ClassVar[type[ChangeDecoder[Any]]] = CanalTableDecoder
 
     @property
     def table_paths(self) -> tuple[tuple[str, ...], ...]:
@@ -45,7 +55,9 @@ class CanalTableReader(ChangeTableReader[CanalJsonOptions, CanalInferenceOptions
             left[[one.index for one in refused]] = False
             bad = tuple(one for one in found.bad if not left[one.index])
             found = replace(found, at=np.where(left, -1, found.at), bad=bad)
-        return found
+        # Statements about a database, such as CREATE DATABASE, have no table.
+        bad = tuple(each for each in found.bad if not _is_query(messages[each.index].as_py()))
+        return replace(found, bad=bad)
 
     def find_rows(self, envelopes: TextSpans) -> TextSpans:
         """The rows before and after the changes of messages."""
@@ -116,6 +128,14 @@ def _distinct(spans: TextSpans) -> Iterator[tuple[int, Document]]:
             yield int(spans.message[first]), parse(codes.dictionary[code].as_py())
         except Malformed:
             continue  # the decoder refuses the message
+
+
+def _is_query(message: bytes) -> bool:
+    try:
+        document = parse(message)
+    except Malformed:
+        return False
+    return isinstance(document, Object) and ("type", "QUERY") in document.pairs
 
 
 def _texts(document: Document) -> tuple[str, ...]:
