@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from penstock.errors import ExecutionError, PipelineError, RecordError, SchemaError
+from penstock.ingest.tables.row_fitting import RowFitter
 from tests.unit.ingest.pipelines import SINK, Message, Pipeline
 
 SOURCE = """
@@ -268,6 +269,28 @@ def test_a_value_that_does_not_fit_the_table_of_the_sink_is_an_error():
     found = pipeline("value.format: json", "ingestion.ignore-errors: true", more=options).run({"id": 1})
     found.run({"id": "two"}, {"id": 3}, {"id": "4"})
     assert (found.refused, found.table("orders")) == (1, [{"id": 1}, {"id": 3}, {"id": 4}])
+
+
+def test_updates_of_which_a_row_does_not_fit_are_left_out_whole():
+    options = "pipeline:\n  schema.change.behavior: ignore\n"
+    found = pipeline("ingestion.ignore-errors: true", more=options).run(debezium("c", None, {"id": 0}))
+    found.run(debezium("u", {"id": 0}, {"id": "one"}), debezium("u", {"id": 0}, {"id": "2"}))
+    assert found.refused == 1
+    assert found.rows[1:] == [("shop.orders", "-U", {"id": 0}), ("shop.orders", "+U", {"id": 2})]
+
+
+@pytest.mark.parametrize("bad", [range(7, 8), range(0, 1000, 2), range(1000)])
+def test_records_that_do_not_fit_are_searched_for_by_halves(monkeypatch, bad):
+    options = "pipeline:\n  schema.change.behavior: ignore\n"
+    found = pipeline("value.format: json", "ingestion.ignore-errors: true", more=options).run({"id": -1})
+    tried: list[int] = []
+    fit = RowFitter.fit
+    monkeypatch.setattr(RowFitter, "fit", lambda self, rows: tried.append(rows.num_rows) or fit(self, rows))
+    found.run(*({"id": "x" if at in bad else str(at)} for at in range(1000)))
+
+    assert [row["id"] for row in found.table("orders")[1:]] == [at for at in range(1000) if at not in bad]
+    assert found.refused == len(bad)
+    assert sum(tried) < 15 * 1000  # about once for each halving
 
 
 # --- looking ahead -------------------------------------------------------------------------------------------

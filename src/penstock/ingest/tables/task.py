@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from penstock.errors import RecordError
 from penstock.flow.kernels.session import Session
@@ -136,13 +136,17 @@ class IngestTask:
         decoded = table.decoder.decode(rows)
         self._refuse(decoded.bad, rows, table.name)
         made = self._add_columns(decoded, rows)
+        try:
+            found = self._compute(table, made)
+        except RecordError:
+            if not self._errors.ignores:
+                raise
+            message = np.arange(made.num_rows) if decoded.origin is None else decoded.origin
+            bad = tuple(self._find_failures(table, made, message, 0, rows.num_rows))
+            self._refuse(bad, rows, table.name)
+            made = made.filter(pa.array(~np.isin(message, [each.index for each in bad])))
+            found = self._compute(table, made)
         self._rows[table.name] = self._rows.get(table.name, 0) + made.num_rows
-        while True:
-            try:
-                found = self._compute(table, made)
-                break
-            except RecordError as error:
-                made = self._leave_out(error, table, made, rows)
         yield from found
 
     def _compute(self, table: _OpenTable, rows: pa.RecordBatch) -> list[TableRows]:
@@ -151,17 +155,20 @@ class IngestTask:
             rows = table.transform.apply(rows)
         return [TableRows(target.version, target.fitter.fit(rows)) for target in table.targets if rows.num_rows]
 
-    def _leave_out(
-        self, error: RecordError, table: _OpenTable, made: pa.RecordBatch, rows: pa.RecordBatch
-    ) -> pa.RecordBatch:
-        """The rows ``made`` of the messages ``rows``, without those of the message that an error names. Raises the
-        error, unless such messages are left out."""
-        offsets = rows.column(HIDDEN.names[1]).to_numpy()
-        found = np.flatnonzero(offsets == error.offset)
-        if not self._errors.ignores or not len(found):
-            raise error
-        self._refuse((BadRecord(int(found[0]), error.reason, error.field),), rows, table.name)
-        return made.filter(pc.not_equal(made.column(HIDDEN.names[1]), error.offset))
+    def _find_failures(
+        self, table: _OpenTable, made: pa.RecordBatch, message: npt.NDArray[np.int64], start: int, end: int
+    ) -> Iterator[BadRecord]:
+        """The messages from ``start`` to ``end`` whose rows cannot be computed: by halves, down to each one. The rows
+        ``made`` have the number of their ``message``."""
+        try:
+            self._compute(table, made.filter(pa.array((start <= message) & (message < end))))
+        except RecordError as error:
+            if end - start == 1:
+                yield BadRecord(start, error.reason, error.field)
+                return
+            half = (start + end) // 2
+            yield from self._find_failures(table, made, message, start, half)
+            yield from self._find_failures(table, made, message, half, end)
 
     def _drop_misfits(self, table: _OpenTable, rows: pa.RecordBatch) -> pa.RecordBatch:
         """The messages of a table whose schema is fixed, without those with a value that does not fit its column."""
