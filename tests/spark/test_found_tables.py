@@ -58,11 +58,12 @@ def await_rows(running: RunningJob, topics: Any, topic: str, count: int) -> list
     return while_running(running, found)
 
 
-def test_tables_are_found_and_followed(topics, topic, start):
+def test_tables_are_found_and_followed(jobs, topics, topic, start):
     source, name = topic(3), topic()
     given = [{"db": name, "t": f"t{at % 3}", "id": at} for at in range(30)]
     topics.write(source, given)
-    running = start(source, name, JSON, "json.decode.parser-table-id.fields: db,t")
+    route = f"route:\n  - source-table: {name}.T0\n    sink-table: other\n"
+    running = start(source, name, JSON, "json.decode.parser-table-id.fields: db,t", more=route)
     for number in range(3):
         assert sorted(row["id"] for row in await_rows(running, topics, f"{name}.t{number}", 10)) == list(
             range(number, 30, 3)
@@ -76,6 +77,8 @@ def test_tables_are_found_and_followed(topics, topic, start):
     assert await_rows(running, topics, f"{name}.t0", 11)[-1] == more[0]
     assert await_rows(running, topics, f"{name}.t1", 11)[-1] == more[1]
     assert await_rows(running, topics, f"{name}.new", 1) == more[2:]
+    (warning,) = (each for each in jobs.warnings if "matches none of the tables" in each)
+    assert f"the route for '{name}.T0' matches none of the tables that were found so far: {name}.t0, " in warning
 
 
 def test_schemas_come_back_with_the_state(topics, topic, start, monkeypatch):

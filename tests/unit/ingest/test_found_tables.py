@@ -293,6 +293,23 @@ def test_records_that_do_not_fit_are_searched_for_by_halves(monkeypatch, bad):
     assert sum(tried) < 15 * 1000  # about once for each halving
 
 
+def test_rules_that_match_no_table_are_told():
+    rules = "transform:\n"
+    rules += "".join(f"  - source-table: {each}\n    filter: id > 0\n" for each in ("shop.order", r"shop.\.*"))
+    rules += "route:\n"
+    rules += "".join(f"  - source-table: {each}\n    sink-table: a\n" for each in ("shop.orders,x.y", "Shop.orders"))
+    found = pipeline(more=rules).run(debezium("c", None, {"id": 1}))
+    end = "matches none of the tables that were found so far: "
+    assert found.work.explain_unused(found.schemas.sources) == [
+        f"p.yaml, line 12, column 5: the transform for 'shop.order' {end}shop.orders",
+        f"p.yaml, line 19, column 5: the route for 'Shop.orders' {end}shop.orders",
+    ]
+    found.run(*(debezium("c", None, {"id": 1}, f"t{at}") for at in range(7)))
+    assert found.work.explain_unused(found.schemas.sources)[0].endswith(
+        f"{end}shop.orders, shop.t0, shop.t1, shop.t2, shop.t3 and 3 others"
+    )
+
+
 # --- looking ahead -------------------------------------------------------------------------------------------
 
 

@@ -29,6 +29,8 @@ class TableSchemas:
     warn: Callable[[str], None]
     #: Whether this run has compared the definition of the job with the schemas.
     _compared: bool = False
+    #: Whether this run has told what of the definition has no effect on the tables that there are.
+    _explained: bool = False
     #: The files of the schemas of the batch under way.
     _files: tuple[str, ...] = ()
     #: How versions of tables are written, by the numbers of the versions.
@@ -100,10 +102,20 @@ class TableSchemas:
         """What tasks have read of a batch, where ``refused`` records were left out before it. Raises ExecutionError if
         too many are left out."""
 
+        self._explain_unused()
+
         def find_place(number: int, offset: int) -> str:
             return self._describe_place(number, offset, batch)
 
         return self.work.count(reports, refused, batch.id, find_place)
+
+    def _explain_unused(self) -> None:
+        """Warn, once in a run, of what has no effect on the tables after the first batch that shows some."""
+        tables = () if self._explained else read_schemas(self.place, self._files).sources
+        if tables:
+            self._explained = True
+            for each in self.work.explain_unused(tables):
+                self.warn(each)
 
     def _find_place(self, evolution: Evolution, batch: Batch) -> str:
         """The place of the first record that shows a version."""

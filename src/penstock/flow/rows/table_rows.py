@@ -2,12 +2,12 @@
 
 Which tables there are, and which columns they have, is only known while the job runs. Tasks work under the present
 schemas. Where these are not enough, they report what they have seen instead of rows; then the driver writes newer
-versions, has the sink follow, and runs the batch again (``docs/design/stages`` calls this a family of tables).
+versions, has the sink follow, and runs the batch again (``docs/design/batch.md``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
@@ -102,6 +102,9 @@ class TablesWork(Protocol):
     def count(self, reports: Sequence[bytes], refused: int, batch: int, find_place: FindPlace) -> TableCounts:
         """What tasks have read of a batch, where ``refused`` records were left out before it. Keeps the records that
         were left out now. Raises ExecutionError if they are too many."""
+
+    def explain_unused(self, tables: Collection[str]) -> Sequence[str]:
+        """What of the definition has no effect on the tables of the source, for people."""
 
     def output(self, version: SchemaVersion) -> Output:
         """How a version of a table of the sink is written."""

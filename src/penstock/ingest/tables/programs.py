@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from penstock.ingest.table_ids import match_table_id
 from penstock.ingest.tables.routing import Router
 from penstock.ingest.transforms import TableTransform, TransformBinder
 from penstock.schemas import TableSchema
+
+_MOST_SHOWN = 5
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,19 @@ class Programs:
         """What the rules of the pipeline do with a table of this schema. Raises PipelineError or UnsupportedError for
         a rule that does not fit it."""
         return self.binder.bind(table, schema)
+
+    def explain_unused(self, tables: Collection[str]) -> list[str]:
+        """The rules that match none of the tables, each with its place."""
+        shown = ", ".join(sorted(tables)[:_MOST_SHOWN])
+        more = f" and {len(tables) - _MOST_SHOWN} others" if len(tables) > _MOST_SHOWN else ""
+        parts = ("transform", self.binder.rules), ("route", self.router.routes)
+        return [
+            f"{rule.origin.locate('source-table')}: the {part} for '{rule.source_table}' matches none of the tables "
+            f"that were found so far: {shown}{more}"
+            for part, rules in parts
+            for rule in rules
+            if not any(match_table_id(rule.source_table, each) for each in tables)
+        ]
 
     def find_targets(self, table: str) -> tuple[str, ...]:
         """The ids of the tables of the sink that a table goes to."""

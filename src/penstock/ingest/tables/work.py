@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -62,6 +62,10 @@ class IngestWork:
         """What tasks have read of a batch, and left out. Raises ExecutionError if that is too much."""
         found = TaskCounts.merge_reports(reports)
         return TableCounts(found.rows, self.errors.collect(found, refused, batch, find_place), found.refused)
+
+    def explain_unused(self, tables: Collection[str]) -> list[str]:
+        """The rules that match none of the tables of the source."""
+        return self.programs.explain_unused(tables)
 
     def output(self, version: SchemaVersion) -> Output:
         """How a version of a table of the sink is written."""
