@@ -271,6 +271,25 @@ def test_a_value_that_does_not_fit_the_table_of_the_sink_is_an_error():
     assert (found.refused, found.table("orders")) == (1, [{"id": 1}, {"id": 3}, {"id": 4}])
 
 
+@pytest.mark.parametrize(
+    ("first", "other", "kind"),
+    [
+        (1, "two", "BIGINT"),
+        (1.5, "", "DOUBLE"),
+        (True, "maybe", "BOOLEAN"),
+        ("2026-11-30", "soon", "DATE"),
+        ("2026-11-30 12:00:00", "soon", "TIMESTAMP(0)"),
+    ],
+)
+def test_an_error_names_the_field_whose_value_cannot_be_cast(first, other, kind):
+    options = "pipeline:\n  schema.change.behavior: ignore\n"
+    found = pipeline("value.format: json", more=options).run({"id": 1, "n": first})
+    with pytest.raises(RecordError) as error:
+        found.run({"id": 2, "n": other})
+    assert f"field 'n': the value {other} does not fit its column in the sink, which is {kind}" in str(error.value)
+    assert "TRY_CAST" not in str(error.value)
+
+
 def test_updates_of_which_a_row_does_not_fit_are_left_out_whole():
     options = "pipeline:\n  schema.change.behavior: ignore\n"
     found = pipeline("ingestion.ignore-errors: true", more=options).run(debezium("c", None, {"id": 0}))

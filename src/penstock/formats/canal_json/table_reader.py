@@ -79,8 +79,9 @@ class CanalTableReader(ChangeTableReader[CanalJsonOptions, CanalInferenceOptions
         return replace(found, primary_key=next(filter(None, keys), ()))
 
     def decoder(self, row: RowType) -> Decoder:
-        """A decoder for messages of a table with these columns."""
-        return self.reads(row, replace(self.options, lenient_times=True, numeric_booleans=True), ())
+        """A decoder for messages of a table with these columns, which the filters let through already."""
+        options = replace(self.options, lenient_times=True, numeric_booleans=True)
+        return self.reads(row, replace(options, database_include=None, table_include=None), ())
 
     def _find_type(self, written: Document) -> DataType:
         """The type of a column from what a message says of it."""

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from penstock.errors import RecordError
 from penstock.flow.kernels.session import Session
 from penstock.flow.rows.expressions import Evaluator, NoKernel, compile_expressions
-from penstock.plan.expressions import ColumnRef, Expression, Literal, call, cast
+from penstock.plan.expressions import ColumnRef, Expression, Literal, call, cast, is_not_null
 from penstock.schemas import widen_type
 from penstock.spi import locate_error
 from penstock.types import (
@@ -103,7 +103,7 @@ def _convert(ref: ColumnRef, wanted: DataType) -> Expression:
     if isinstance(wanted, StringType) and isinstance(ref.type, BinaryType):
         return call("TO_BASE64", ref, type=STRING)
     text = isinstance(wanted, StringType) and isinstance(ref.type, PrimitiveType) and ref.type.name == "BOOLEAN"
-    return call("LOWER", cast(ref, STRING), type=STRING) if text else cast(ref, wanted)
+    return call("LOWER", cast(ref, STRING), type=STRING) if text else cast(ref, wanted, safe=True)
 
 
 def _may_lose(given: DataType, wanted: DataType) -> bool:
@@ -115,14 +115,16 @@ def _may_lose(given: DataType, wanted: DataType) -> bool:
             return given.precision > wanted.precision
         case TimestampType(), PrimitiveType(name="DATE"):
             return True
-        case StringType(), _ if is_numeric(wanted):
+        case StringType(), _ if not isinstance(wanted, StringType | BinaryType):
             return True
     plain = given.with_nullability(True), wanted.with_nullability(True)
     return is_numeric(given) and is_numeric(wanted) and widen_type(plain[1], plain[0]) != plain[1]
 
 
 def _compare(ref: ColumnRef, made: Expression) -> Expression:
-    """Whether a value is the same after its cast."""
+    """Whether a value is the same after its cast. NULL if it cannot be cast."""
+    if isinstance(ref.type, StringType) and is_numeric(made.type):
+        return call("=", cast(ref, DOUBLE, safe=True), cast(made, DOUBLE))
     if isinstance(ref.type, StringType):
-        return call("=", cast(ref, DOUBLE), cast(made, DOUBLE))
+        return is_not_null(made)
     return call("=", cast(made, ref.type), ref)
