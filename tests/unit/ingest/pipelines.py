@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
 
 from penstock.flow.kernels.session import Session
-from penstock.flow.rows.table_rows import TableRows, TablesWork
+from penstock.flow.rows.table_rows import Evolution, TableRows, TablesWork
 from penstock.ingest import lower, parse_pipeline
 from penstock.plan.planning import plan_job
 from penstock.schemas import Schemas, SchemaVersion
@@ -58,6 +58,8 @@ class Pipeline:
     batches: list[TableRows] = field(default_factory=list)
     passes: int = 0
     refused: int = 0
+    #: Whether tables of the sink cannot be altered.
+    refuses: bool = False
     _offsets: dict[tuple[str, int], int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -88,21 +90,32 @@ class Pipeline:
                 self.batches = batches
                 self.rows += [row for each in batches for row in _show(each.version, each.rows)]
                 return self
-            versions = [each.version for each in self.work.evolve(self.schemas, reports)]
-            assert versions
-            for each in versions:
-                if each.output >= 0:
-                    self.work.output(each)
-            self.schemas = self.schemas.add_versions(versions)
-            self.history += versions
+            evolutions = self.work.evolve(self.schemas, reports)
+            assert evolutions
+            self._follow(evolutions)
+
+    def restart(self) -> Pipeline:
+        """What the driver does at the start of another run."""
+        self._follow(self.work.evolve(self.schemas, ()))
+        return self
+
+    def _follow(self, evolutions: Sequence[Evolution]) -> None:
+        versions = []
+        for each in evolutions:
+            version = each.version
+            if version.output >= 0:
+                self.work.output(version)
+                if self.refuses and each.fallback:
+                    version = replace(each.fallback, outcome="no right to alter it")
+            versions.append(version)
+        self.schemas = self.schemas.add_versions(versions)
+        self.history += versions
 
     def look_ahead(self, *messages: Mapping[str, Any]) -> Pipeline:
         """What the driver does before the first batch, with the newest messages."""
         ((batch,),) = self._divide([Message(each) for each in messages])
         self._offsets.clear()
-        versions = [each.version for each in self.work.evolve(self.schemas, self.work.survey([batch], Session("UTC")))]
-        self.schemas = self.schemas.add_versions(versions)
-        self.history += versions
+        self._follow(self.work.evolve(self.schemas, self.work.survey([batch], Session("UTC"))))
         return self
 
     def _divide(self, messages: Sequence[Message]) -> list[list[pa.RecordBatch]]:

@@ -290,6 +290,43 @@ def test_an_error_names_the_field_whose_value_cannot_be_cast(first, other, kind)
     assert "TRY_CAST" not in str(error.value)
 
 
+@pytest.mark.parametrize("kind", ["lenient", "try_evolve"])
+def test_a_table_that_cannot_be_altered_takes_the_values_that_fit(kind):
+    options = f"pipeline:\n  schema.change.behavior: {kind}\n"
+    found = pipeline("value.format: json", "ingestion.ignore-errors: true", more=options).run({"id": 1})
+    found.refuses = True
+    found.run({"id": 2, "name": None}, {"id": 3, "name": "x"}, {"id": "4"}, {"id": "five"})
+    assert found.columns("orders") == "id BIGINT"
+    assert found.schemas.sinks["orders"].outcome == "no right to alter it"
+    assert (found.refused, [row["id"] for row in found.table("orders")]) == (2, [1, 2, 4])
+    found.restart().run({"id": "six"})
+    assert found.refused == 3
+
+
+def test_a_table_that_can_be_altered_again_catches_up_at_the_next_start():
+    found = pipeline("value.format: json").run({"id": 1})
+    found.refuses = True
+    with pytest.raises(RecordError, match="the value x has no column in the sink, whose table could not be altered"):
+        found.run({"id": 2, "name": "x"})
+    found.refuses = False
+    found.restart().run({"id": 2, "name": "x"}, {"id": "three", "name": "y"})
+    assert found.columns("orders") == "id STRING, name STRING"
+    assert found.changes()[1:] == [
+        "orders: new columns `name` STRING", "orders: new columns `name` STRING", "orders: other types: `id` STRING",
+    ]  # fmt: skip
+    assert found.table("orders")[1:] == [{"id": "2", "name": "x"}, {"id": "three", "name": "y"}]
+
+
+def test_a_table_catches_up_with_its_next_change():
+    found = pipeline("value.format: json").run({"id": 1})
+    found.refuses = True
+    with pytest.raises(RecordError, match="has no column in the sink"):
+        found.run({"id": 2, "n": 1})
+    found.refuses = False
+    found.run({"id": 4, "name": "x"})
+    assert found.columns("orders") == "id BIGINT, n BIGINT, name STRING"
+
+
 def test_updates_of_which_a_row_does_not_fit_are_left_out_whole():
     options = "pipeline:\n  schema.change.behavior: ignore\n"
     found = pipeline("ingestion.ignore-errors: true", more=options).run(debezium("c", None, {"id": 0}))

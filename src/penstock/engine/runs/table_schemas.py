@@ -85,17 +85,17 @@ class TableSchemas:
         return newer
 
     def _carry_out(self, evolution: Evolution) -> SchemaVersion:
-        """The version, which the sink follows."""
+        """The version, which the sink follows, or the one instead of it."""
         version = evolution.version
         if version.side is Side.SOURCE:
             return version
         try:
             self.committer.apply_changes(evolution.changes, self.work.output(version))
         except PenstockError as error:
-            if not evolution.tolerate or error.retriable:
+            if evolution.fallback is None or error.retriable:
                 raise
             self.warn(f"table '{version.table}' stays as it is: {error}")
-            return replace(version, outcome=str(error))
+            return replace(evolution.fallback, outcome=str(error))
         return version
 
     def count(self, reports: Sequence[bytes], refused: int, batch: Batch) -> TableCounts:

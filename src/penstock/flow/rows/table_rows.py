@@ -43,12 +43,13 @@ class TablesTask(Protocol):
 @dataclass(frozen=True)
 class Evolution:
     """A newer version of a table's schema. ``first`` are the partition's number and the offset of the first record that
-    shows it, if one does. A table of the sink follows the ``changes``, which it may ``tolerate`` not to."""
+    shows it, if one does. A table of the sink follows the ``changes``. If it cannot, ``fallback`` takes the place of
+    the version; without one the job ends."""
 
     version: SchemaVersion
     first: tuple[int, int] | None = None
     changes: tuple[SchemaChange, ...] = ()
-    tolerate: bool = False
+    fallback: SchemaVersion | None = None
 
 
 #: Gives the place of a record, by the number of its partition and its offset.

@@ -52,7 +52,7 @@ class Evolver:
             texts = tuple(map(describe_change, changes))
             version = SchemaVersion(Side.SOURCE, seen.table, number, schema, texts)
             found.append(Evolution(version, seen.position))
-        return [*found, *self._follow(schemas, before, after, firsts)]
+        return [*found, *self._follow(schemas, before, after, firsts, retry=not reports)]
 
     def _widen(self, known: SchemaVersion | None, seen: SeenTable) -> TableSchema:
         """The schema of a table of the source after what was seen."""
@@ -76,23 +76,27 @@ class Evolver:
         before: Mapping[str, TableSchema],
         after: Mapping[str, TableSchema],
         firsts: Mapping[str, Position],
+        *,
+        retry: bool,
     ) -> Iterator[Evolution]:
-        """The newer versions of tables of the sink."""
+        """The newer versions of tables of the sink. Changes that a table has not followed are tried again with its next
+        ones, and with ``retry``."""
         members: dict[str, list[str]] = {}
         for table in after:
             for target in self.programs.find_targets(table):
                 members.setdefault(target, []).append(table)
         number = schemas.outputs
         for target in sorted(members):
-            if target in schemas.sinks and not any(each in firsts for each in members[target]):
-                continue
             known = schemas.sinks.get(target)
+            pending = known is not None and bool(known.outcome)
+            if known is not None and not any(each in firsts for each in members[target]) and not (retry and pending):
+                continue
             wanted = self._merge(members[target], after)
             former = self._merge(members[target], before)
             if wanted is None or not wanted.row.fields:
                 continue  # no message has shown a column yet
             changes = find_changes(target, None if known is None else former, wanted)
-            if known is not None and former is None:
+            if known is not None and (former is None or pending):
                 changes = find_changes(target, known.schema, widen_schema(known.schema, wanted))
             schema = None if known is None else known.schema
             derived = self.chosen.select(derive_changes(changes, schema, self.behavior))
@@ -111,8 +115,10 @@ class Evolver:
                 output=number,
             )
             number += 1
-            tolerate = self.behavior is not SchemaChangeBehavior.EVOLVE and known is not None
-            yield Evolution(version, min(positions, default=None), derived, tolerate)
+            fallback = None
+            if known is not None and self.behavior is not SchemaChangeBehavior.EVOLVE:
+                fallback = replace(version, schema=known.schema)
+            yield Evolution(version, min(positions, default=None), derived, fallback)
 
     def _merge(self, tables: Sequence[str], schemas: Mapping[str, TableSchema]) -> TableSchema | None:
         """The schema of a table of the sink that these tables go to, in their order; None if none is known."""

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from penstock.errors import RecordError
 from penstock.flow.kernels.session import Session
 from penstock.flow.rows.expressions import Evaluator, NoKernel, compile_expressions
-from penstock.plan.expressions import ColumnRef, Expression, Literal, call, cast, is_not_null
+from penstock.plan.expressions import ColumnRef, Expression, Literal, call, cast, is_not_null, is_null
 from penstock.schemas import widen_type
 from penstock.spi import locate_error
 from penstock.types import (
@@ -35,18 +35,20 @@ from penstock.types.casts import is_alike, is_numeric
 @dataclass(frozen=True, eq=False)
 class RowFitter:
     """Casts rows to the columns of a schema, by their names. Columns that the rows lack are NULL, and others are left
-    out. Hidden columns follow. A value that the cast would change is refused: 1.5 is not a BIGINT."""
+    out. Hidden columns follow. A value that the cast would change is refused: 1.5 is not a BIGINT. So is one of a
+    column that the sink should have, but could not be given."""
 
     names: tuple[str, ...]
     #: None where the columns are the same.
     casts: Evaluator | None
     schema: pa.Schema
-    #: The columns that may not hold a value, and behind those of the schema whether they do.
-    checked: Mapping[str, DataType]
+    #: The columns that may not hold a value, and behind those of the schema whether they do; None for a missing one.
+    checked: Mapping[str, DataType | None]
 
     @classmethod
-    def from_rows(cls, given: RowType, wanted: RowType, session: Session) -> Self:
-        """From rows with the columns ``given`` to rows with the columns ``wanted``."""
+    def from_rows(cls, given: RowType, wanted: RowType, session: Session, *, lacks: bool = False) -> Self:
+        """From rows with the columns ``given`` to rows with the columns ``wanted``, which ``lacks`` some that it should
+        have."""
         schema = arrow_schema(wanted)
         same = given.names == wanted.names and all(
             _is_same(one.type, other.type) for one, other in zip(given.fields, wanted.fields, strict=True)
@@ -55,7 +57,7 @@ class RowFitter:
             return cls(given.names, None, schema, {})
         expressions: list[Expression] = []
         checks: list[Expression] = []
-        checked: dict[str, DataType] = {}
+        checked: dict[str, DataType | None] = {}
         for each in wanted.fields:
             source = given.field(each.name)
             if source is None:
@@ -66,6 +68,10 @@ class RowFitter:
             if _may_lose(source.type, each.type):
                 checks.append(_compare(ref, expressions[-1]))
                 checked[each.name] = each.type
+        for each in given.fields if lacks else ():
+            if wanted.field(each.name) is None:
+                checks.append(is_null(ColumnRef(each.name, type=each.type)))
+                checked[each.name] = None
         found = compile_expressions((*expressions, *checks), arrow_schema(given), session)
         if isinstance(found, NoKernel):
             raise TypeError(f"a cast has {found}")
@@ -84,7 +90,10 @@ class RowFitter:
             lost = pc.and_(rows.column(name).is_valid(), pc.invert(held.fill_null(False)))
             if pc.any(lost).as_py():
                 row = int(np.flatnonzero(lost)[0])
-                reason = f"the value {rows.column(name)[row]} does not fit its column in the sink, which is {wanted}"
+                value = rows.column(name)[row]
+                reason = f"the value {value} has no column in the sink, whose table could not be altered"
+                if wanted is not None:
+                    reason = f"the value {value} does not fit its column in the sink, which is {wanted}"
                 raise locate_error(RecordError(reason, field=name), rows, row)
         hidden = [name for name in rows.schema.names if name not in self.names]
         fields = [*self.schema, *(rows.schema.field(name) for name in hidden)]

@@ -205,7 +205,8 @@ class IngestTask:
         for name in self._programs.find_targets(table.name):
             version = self._schemas.sinks.get(name)
             if version is not None:
-                table.targets.append(_Target(version, RowFitter.from_rows(row, version.schema.row, self._session)))
+                fitter = RowFitter.from_rows(row, version.schema.row, self._session, lacks=bool(version.outcome))
+                table.targets.append(_Target(version, fitter))
 
     def _add_columns(self, decoded: Decoded, rows: pa.RecordBatch) -> pa.RecordBatch:
         """The rows with the metadata of their messages, and the hidden columns."""
