@@ -40,9 +40,19 @@ class SeenTable:
         row, places = chosen.row, dict(chosen.places)
         if not static:
             row = widen_schema(TableSchema(one.row), TableSchema(two.row)).row
+            ranks = one.rank_columns()
+            for name, rank in two.rank_columns().items():
+                ranks[name] = min(rank, ranks.get(name, rank))
+            row = replace(row, fields=tuple(sorted(row.fields, key=lambda each: ranks[each.name])))
             for name, at in (*one.places.items(), *two.places.items()):
                 places[name] = min(at, places.get(name, at))
         return SeenTable(self.table, row, places, keyed.primary_key, keyed.keyed, min(firsts, default=None))
+
+    def rank_columns(self) -> dict[str, tuple[Position, int]]:
+        """Where each column was first seen, and its number: columns of one message keep their order, with whatever they
+        are combined."""
+        names = enumerate(each.name for each in self.row.fields)
+        return {name: (self.places.get(name, (-1, -1)), number) for number, name in names}
 
     def sort_columns(self, known: RowType, row: RowType) -> RowType:
         """The columns of ``row`` that are ``known``, and then the others in the order of their places."""
