@@ -30,11 +30,11 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def _run(arguments: argparse.Namespace) -> int:
     from penstock.engine.checkpoint.schema_history import read_schema_history
 
-    found = read_schema_history(open_checkpoint(arguments))
+    history = found = read_schema_history(open_checkpoint(arguments))
     if arguments.table is not None:
-        found = found.select_table(arguments.table)
+        found = history.select_table(arguments.table)
         if not found.versions:
-            raise _unknown_table_error(arguments)
+            raise _unknown_table_error(arguments.table, history)
     if arguments.format == "json":
         for each in found.versions:
             print(json.dumps(each.to_json(), ensure_ascii=False))
@@ -45,12 +45,10 @@ def _run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _unknown_table_error(arguments: argparse.Namespace) -> DefinitionError:
-    from penstock.engine.checkpoint.schema_history import read_schema_history
-
-    known = sorted({each.table for each in read_schema_history(open_checkpoint(arguments)).versions})
-    hint = nearest(arguments.table, known) or (f"there are {', '.join(known)}" if known else "it has found none yet")
-    return DefinitionError((Problem(f"the job knows no table '{arguments.table}'", where="--table", hint=hint),))
+def _unknown_table_error(table: str, history: SchemaHistory) -> DefinitionError:
+    known = sorted({each.table for each in history.versions})
+    hint = nearest(table, known) or (f"there are {', '.join(known)}" if known else "it has found none yet")
+    return DefinitionError((Problem(f"the job knows no table '{table}'", where="--table", hint=hint),))
 
 
 def _print_tables(found: SchemaHistory) -> None:

@@ -11,7 +11,7 @@ from typing import TypeVar, cast
 from penstock.errors import DefinitionError, PipelineError, Problem, UnsupportedError, nearest
 from penstock.ingest.definition import ConnectorDef, PipelineDef, RouteDef, RouteMode, SourceDef, TransformDef
 from penstock.ingest.kafka import DDLS, sink_table, source_table
-from penstock.ingest.table_ids import match_table_id
+from penstock.ingest.table_ids import explain_pattern, match_table_id
 from penstock.ingest.tables import lowering as tables_lowering
 from penstock.ingest.tables.routing import make_target_id
 from penstock.ingest.transforms import unescape_stars
@@ -312,8 +312,7 @@ class _Lowering:
         try:
             return match_table_id(pattern, stream.id) or match_table_id(pattern, stream.declared)
         except re.error as error:
-            reason = f"'{pattern}' is not a valid pattern: {error}"
-            self.problems.append(Problem(reason, "source-table", origin.locate("source-table"), "check its brackets"))
+            self.problems.append(explain_pattern(pattern, error, origin))
             return None
 
 

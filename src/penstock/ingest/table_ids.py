@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 
+from penstock.errors import Problem
+from penstock.options import Origin
+
 
 def compile_patterns(patterns: str) -> tuple[re.Pattern[str], ...]:
     """The regular expressions of ``patterns``, as in :func:`match_table_id`. Raises ``re.error``."""
@@ -20,6 +23,12 @@ def match_table_id(patterns: str, name: str) -> re.Match[str] | None:
     ``db.\\.*`` matches every table of ``db``. Raises ``re.error``.
     """
     return next((found for each in compile_patterns(patterns) if (found := each.fullmatch(name))), None)
+
+
+def explain_pattern(patterns: str, error: re.error, origin: Origin) -> Problem:
+    """The problem that the ``source-table`` of a rule is not a pattern."""
+    reason = f"'{patterns}' is not a valid pattern: {error}"
+    return Problem(reason, "source-table", origin.locate("source-table"), "check its brackets")
 
 
 def find_topic(mapping: str, name: str) -> str | None:

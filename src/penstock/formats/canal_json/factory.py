@@ -28,7 +28,8 @@ def _build_table_frames(options: CanalJsonOptions, row: RowType) -> ChangeFrames
     def end(operation: str) -> bytes:
         return f'],"type":"{operation}"{encode_fields(names)}}}'.encode()
 
-    return ChangeFrames((head, end("INSERT")), (head, end("DELETE")), (b'{"old":[', b'],"data":[', end("UPDATE")))
+    inserted, deleted = (RowFrame(head, end(operation)) for operation in ("INSERT", "DELETE"))
+    return ChangeFrames(inserted, deleted, (b'{"old":[', b'],"data":[', end("UPDATE")))
 
 
 FORMAT = InferringChangeFormat(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,7 +13,7 @@ import pyarrow as pa
 from penstock.exact.errors import Malformed
 from penstock.formats.canal_json.column_types import MySqlTypes, find_jdbc_type
 from penstock.formats.canal_json.decode import CanalJsonDecoder
-from penstock.formats.canal_json.filters import make_filters
+from penstock.formats.canal_json.filters import Include, make_filters
 from penstock.formats.canal_json.inference_options import CanalInferenceOptions, TypeStrategy
 from penstock.formats.canal_json.options import CanalJsonOptions
 from penstock.formats.changes.decode import NO_CHANGE, ChangeDecoder
@@ -45,10 +46,14 @@ class CanalTableReader(ChangeTableReader[CanalJsonOptions, CanalInferenceOptions
         """The paths of the fields that name a message's table."""
         return ("database",), ("table",)
 
+    @cached_property
+    def _filters(self) -> tuple[Include, ...]:
+        return make_filters(self.options)
+
     def find_tables(self, messages: pa.BinaryArray) -> MessageTables:
         """The tables of messages, without those that the filters leave out: they are not known, nor followed."""
         found = super().find_tables(messages)
-        for each in make_filters(self.options):
+        for each in self._filters:
             chosen, refused = each.select(messages)
             left = np.ones(len(messages), bool)
             left[chosen] = False

@@ -50,16 +50,10 @@ def _dump_json(value: Any) -> str:
 
 
 @dataclass(frozen=True)
-class ChangeJsonEncoder(TableCodec[ChangeOptions]):
-    """Encodes rows of kind +I and +U within ``inserted``, and -U and -D within ``deleted``. As in Flink, no message is
-    an update.
-
-    Raises SchemaError for a schema that JSON cannot hold.
-    """
+class FramingEncoder(TableCodec[ChangeOptions]):
+    """Encodes rows as JSON with text around them. Raises SchemaError for a schema that JSON cannot hold."""
 
     name: str
-    inserted: RowFrame
-    deleted: RowFrame
 
     def _check(self) -> None:
         _ = self._row_encoder
@@ -68,13 +62,29 @@ class ChangeJsonEncoder(TableCodec[ChangeOptions]):
     def _row_encoder(self) -> JsonEncoder:
         return JsonEncoder(self.schema, self.options.json)
 
+
+@dataclass(frozen=True)
+class ChangeJsonEncoder(FramingEncoder):
+    """Encodes rows of kind +I and +U within ``inserted``, and -U and -D within ``deleted``. As in Flink, no message is
+    an update."""
+
+    inserted: RowFrame
+    deleted: RowFrame
+
     def encode(self, rows: pa.RecordBatch, kinds: npt.NDArray[np.int8] | None = None) -> pa.BinaryArray:
         """One message per row. Raises RecordError if they exceed the size of a column."""
         texts = self._row_encoder.encode(rows)
         around = max(len(each.head) + len(each.tail) for each in (self.inserted, self.deleted))
         check_size(texts.nbytes + around * len(texts), self.name)
-        head, tail = pa.scalar(self.inserted.head), pa.scalar(self.inserted.tail)
-        if kinds is not None:
-            came = pa.array((kinds == RowKind.INSERT) | (kinds == RowKind.UPDATE_AFTER))
-            head, tail = pc.if_else(came, head, self.deleted.head), pc.if_else(came, tail, self.deleted.tail)
-        return pc.binary_join_element_wise(head, texts, tail, pa.scalar(b""))
+        return frame_rows(texts, kinds, self.inserted, self.deleted)
+
+
+def frame_rows(
+    texts: pa.BinaryArray, kinds: npt.NDArray[np.int8] | None, inserted: RowFrame, deleted: RowFrame
+) -> pa.BinaryArray:
+    """The texts of rows within the frame for their kinds. Without kinds all are inserted."""
+    head, tail = pa.scalar(inserted.head), pa.scalar(inserted.tail)
+    if kinds is not None:
+        came = pa.array((kinds == RowKind.INSERT) | (kinds == RowKind.UPDATE_AFTER))
+        head, tail = pc.if_else(came, head, deleted.head), pc.if_else(came, tail, deleted.tail)
+    return pc.binary_join_element_wise(head, texts, tail, pa.scalar(b""))

@@ -36,8 +36,8 @@ def _build_table_frames(options: DebeziumJsonOptions, row: RowType) -> ChangeFra
         return f',"op":"{operation}"{encode_fields({"source": source})}}}{tail}'.encode()
 
     return ChangeFrames(
-        (f'{head}{{{before}"after":'.encode(), end("c")),
-        (f'{head}{{"before":'.encode(), after.encode() + end("d")),
+        RowFrame(f'{head}{{{before}"after":'.encode(), end("c")),
+        RowFrame(f'{head}{{"before":'.encode(), after.encode() + end("d")),
         (f'{head}{{"before":'.encode(), b',"after":', end("u")),
     )
 

@@ -10,7 +10,7 @@ from penstock.errors import DefinitionError, OptionsError, PipelineError, Proble
 from penstock.ingest.definition import PipelineDef, RouteDef, SinkDef, SourceDef, TransformDef
 from penstock.ingest.kafka import DDLS, DEFAULT_FORMAT, make_metadata_columns, refuse
 from penstock.ingest.kafka_options import InferenceStrategy, KafkaIngestSourceOptions
-from penstock.ingest.table_ids import compile_patterns
+from penstock.ingest.table_ids import compile_patterns, explain_pattern
 from penstock.ingest.tables.evolution import Evolver
 from penstock.ingest.tables.message_columns import KEY, VALUE, MessageColumns
 from penstock.ingest.tables.programs import Programs
@@ -88,8 +88,7 @@ def _check_patterns(defn: PipelineDef) -> Iterator[Problem]:
         try:
             compile_patterns(rule.source_table)
         except re.error as error:
-            reason = f"'{rule.source_table}' is not a valid pattern: {error}"
-            yield Problem(reason, "source-table", rule.origin.locate("source-table"), "check its brackets")
+            yield explain_pattern(rule.source_table, error, rule.origin)
 
 
 def _choose_changes(sink: SinkDef, behavior: SchemaChangeBehavior) -> ChangeFilter:

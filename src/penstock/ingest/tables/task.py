@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.errors import RecordError
@@ -142,7 +141,15 @@ class IngestTask:
             if not self._errors.ignores:
                 raise
             message = np.arange(made.num_rows) if decoded.origin is None else decoded.origin
-            bad = tuple(self._find_failures(table, made, message, 0, rows.num_rows))
+
+            def find_failure(start: int, end: int) -> BadRecord | None:
+                try:
+                    self._compute(table, made.filter(pa.array((start <= message) & (message < end))))
+                except RecordError as error:
+                    return BadRecord(start, error.reason, error.field)
+                return None
+
+            bad = tuple(_search_by_halves(find_failure, 0, rows.num_rows))
             self._refuse(bad, rows, table.name)
             made = made.filter(pa.array(~np.isin(message, [each.index for each in bad])))
             found = self._compute(table, made)
@@ -155,46 +162,24 @@ class IngestTask:
             rows = table.transform.apply(rows)
         return [TableRows(target.version, target.fitter.fit(rows)) for target in table.targets if rows.num_rows]
 
-    def _find_failures(
-        self, table: _OpenTable, made: pa.RecordBatch, message: npt.NDArray[np.int64], start: int, end: int
-    ) -> Iterator[BadRecord]:
-        """The messages from ``start`` to ``end`` whose rows cannot be computed: by halves, down to each one. The rows
-        ``made`` have the number of their ``message``."""
-        try:
-            self._compute(table, made.filter(pa.array((start <= message) & (message < end))))
-        except RecordError as error:
-            if end - start == 1:
-                yield BadRecord(start, error.reason, error.field)
-                return
-            half = (start + end) // 2
-            yield from self._find_failures(table, made, message, start, half)
-            yield from self._find_failures(table, made, message, half, end)
-
     def _drop_misfits(self, table: _OpenTable, rows: pa.RecordBatch) -> pa.RecordBatch:
         """The messages of a table whose schema is fixed, without those with a value that does not fit its column."""
-        bad = [*self._find_misfits(table, rows, 0)]
+
+        def find_misfit(start: int, end: int) -> BadRecord | None:
+            firsts = self._source.survey(rows.slice(start, end - start), table.columns).firsts
+            for name in firsts:
+                if column := table.columns.field(name):
+                    reason = f"the value does not fit its column, which is {column.type}"
+                    return BadRecord(start, f"{reason}, and 'schema.inference.strategy' is static", name)
+            return None
+
+        bad = tuple(_search_by_halves(find_misfit, 0, rows.num_rows))
         if not bad:
             return rows
-        self._refuse(tuple(bad), rows, table.name)
+        self._refuse(bad, rows, table.name)
         kept = np.ones(rows.num_rows, bool)
         kept[[each.index for each in bad]] = False
         return rows.filter(pa.array(kept))
-
-    def _find_misfits(self, table: _OpenTable, rows: pa.RecordBatch, start: int) -> Iterator[BadRecord]:
-        """The messages from ``start`` on with a value that does not fit its column: by halves, down to each one."""
-        found = self._source.survey(rows, table.columns)
-        columns = [name for name in found.firsts if table.columns.field(name) is not None]
-        if not columns:
-            return
-        if rows.num_rows == 1:
-            name = columns[0]
-            declared = table.columns.field(name)
-            reason = f"the value does not fit its column, which is {declared.type if declared else ''}"
-            yield BadRecord(start, f"{reason}, and 'schema.inference.strategy' is static", name)
-            return
-        half = rows.num_rows // 2
-        yield from self._find_misfits(table, rows.slice(0, half), start)
-        yield from self._find_misfits(table, rows.slice(half), start + half)
 
     def _bind(self, table: _OpenTable) -> None:
         """Make what a known table needs to be read and written."""
@@ -239,6 +224,20 @@ class IngestTask:
         for each in bad[: MOST_REPORTED - len(self._records)]:
             place = origin_of(rows, each.index)
             self._records.append(RefusedRecord(*place, table, each.reason, each.field, values[each.index].as_py()))
+
+
+def _search_by_halves(find: Callable[[int, int], BadRecord | None], start: int, end: int) -> Iterator[BadRecord]:
+    """The records from ``start`` to ``end`` that ``find`` finds something wrong with. It says whether there are any
+    such between two numbers, and of a single one what it is."""
+    found = find(start, end)
+    if found is None:
+        return
+    if end - start == 1:
+        yield found
+        return
+    half = (start + end) // 2
+    yield from _search_by_halves(find, start, half)
+    yield from _search_by_halves(find, half, end)
 
 
 def _cast(column: pa.Array, wanted: pa.DataType) -> pa.Array:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from penstock.errors import PipelineError, Problem
+from penstock.errors import PipelineError
 from penstock.ingest.definition import TransformDef
-from penstock.ingest.table_ids import match_table_id
+from penstock.ingest.table_ids import explain_pattern, match_table_id
 
 _ESCAPED_STAR = re.compile(r"(^|,)(\s*)\\\*")
 
@@ -25,9 +25,7 @@ def choose_rule(rules: Sequence[TransformDef], table: str) -> TransformDef | Non
             if match_table_id(rule.source_table, table):
                 return rule
         except re.error as error:
-            reason = f"'{rule.source_table}' is not a valid pattern: {error}"
-            where = rule.origin.locate("source-table")
-            raise PipelineError((Problem(reason, "source-table", where, "check its brackets"),)) from None
+            raise PipelineError((explain_pattern(rule.source_table, error, rule.origin),)) from None
     return None
 
 
