@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -22,6 +22,8 @@ _Resource = tuple[int, str]
 #: How long to wait for answers that are not essential.
 _OPTIONAL_MS = 3000
 _ALREADY_EXISTS = 36
+#: The most topics that a message names.
+_MOST_SHOWN = 3
 
 
 def cluster_id(session: Session) -> str:
@@ -60,32 +62,73 @@ def create_topic(
     """Create a topic and wait until it has leaders; None if it existed already. -1 means the brokers' default."""
     deadline = deadline or session.deadline()
 
+    settings = [_Topic.CreatableTopicConfig(name=key, value=value) for key, value in (configs or {}).items()]
+    (created,) = _create(session, [_make_topic(name, partitions, replication, settings)], deadline)
+    infos = _await_leaders(session, [name], deadline)
+    return infos[name].topic_id if created else None
+
+
+def create_topics(session: Session, names: Collection[str], deadline: Deadline | None = None) -> None:
+    """Create topics with the settings of the brokers, as far as they do not exist, and wait until they have leaders.
+    Raises KafkaError; some may have been created then."""
+    deadline, left = deadline or session.deadline(), sorted(names)
+    while left:
+        some, left = left[:_MOST_TOPICS], left[_MOST_TOPICS:]
+        _create(session, [_make_topic(name) for name in some], deadline)
+        _await_leaders(session, some, deadline)
+
+
+_Topic = CreateTopicsRequest.CreatableTopic
+#: The most topics of one request.
+_MOST_TOPICS = 200
+
+
+def _make_topic(name: str, partitions: int = -1, replication: int = -1, settings: Sequence[Any] = ()) -> Any:
+    return _Topic(
+        name=name, num_partitions=partitions, replication_factor=replication, assignments=[], configs=[*settings]
+    )
+
+
+def _create(session: Session, topics: Sequence[Any], deadline: Deadline) -> list[bool]:
+    """Whether each was created; the others exist already."""
+    shown = ", ".join(f"'{each.name}'" for each in topics[:_MOST_SHOWN])
+    label = f"creating topic {shown}" + (
+        f" and {len(topics) - _MOST_SHOWN} others" if len(topics) > _MOST_SHOWN else ""
+    )
+
     def build() -> Any:
-        Topic = CreateTopicsRequest.CreatableTopic
-        settings = [Topic.CreatableTopicConfig(name=key, value=value) for key, value in (configs or {}).items()]
-        topic = Topic(
-            name=name, num_partitions=partitions, replication_factor=replication, assignments=[], configs=settings
-        )
-        return CreateTopicsRequest(topics=[topic], timeout_ms=session.config.request_timeout_ms, validate_only=False)
+        return CreateTopicsRequest(topics=[*topics], timeout_ms=session.config.request_timeout_ms, validate_only=False)
 
-    def check(answer: Any) -> bool:
-        topic = answer.topics[0]
-        if topic.error_code == _ALREADY_EXISTS:
-            return False
-        check_code(topic.error_code, topic.error_message or "", "Create")
-        return True
+    def check(answer: Any) -> list[bool]:
+        for topic in answer.topics:
+            if topic.error_code != _ALREADY_EXISTS:
+                detail = topic.error_message or ""
+                check_code(topic.error_code, f"topic '{topic.name}': {detail}" if len(topics) > 1 else detail, "Create")
+        existing = {topic.name for topic in answer.topics if topic.error_code == _ALREADY_EXISTS}
+        return [each.name not in existing for each in topics]
 
-    created = session.ask_any(f"creating topic '{name}'", build, check, deadline)
+    return session.ask_any(label, build, check, deadline)
 
-    def require_leaders() -> TopicInfo:
-        session.forget_topics([name])
-        info = session.topic(name, deadline, exists=True)  # a busy broker may not know it for a while
-        for each in info.partitions:
-            session.partition(name, each.partition, deadline)
-        return info
 
-    info = session.retrying(f"waiting for the leaders of topic '{name}'", deadline, require_leaders)
-    return info.topic_id if created else None
+def _await_leaders(session: Session, names: Sequence[str], deadline: Deadline) -> dict[str, TopicInfo]:
+    """The topics, which exist, when all their partitions have leaders."""
+
+    def require_leaders() -> dict[str, TopicInfo]:
+        session.forget_topics(names)
+        found = session.topics(names, deadline)
+        for name in names:  # a busy broker may not know one for a while
+            found[name] = found.get(name) or session.topic(name, deadline, exists=True)
+            for each in found[name].partitions:
+                session.partition(name, each.partition, deadline)
+        return found
+
+    return session.retrying(f"waiting for the leaders of {_show_topics(names)}", deadline, require_leaders)
+
+
+def _show_topics(names: Sequence[str]) -> str:
+    shown = ", ".join(map(repr, names[:_MOST_SHOWN]))
+    more = len(names) - _MOST_SHOWN
+    return f"topic {shown}" + (f" and {more} others" if more > 0 else "")
 
 
 def read_topic_configs(

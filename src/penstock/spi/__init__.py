@@ -27,7 +27,14 @@ from penstock.spi.plugin.formats import (
     RegistryFormat,
     TableFormat,
 )
-from penstock.spi.plugin.inference import InferringFormat, MessageTables, SeenColumns, TableReader
+from penstock.spi.plugin.inference import (
+    InferringFormat,
+    MessageDecoder,
+    Messages,
+    MessageTables,
+    SeenColumns,
+    TableReader,
+)
 from penstock.spi.plugin.metrics import Counter, Gauge, Meter, Metric, MetricGroup
 from penstock.spi.plugin.nulls import NotNull, missing_text
 from penstock.spi.plugin.outputs import FoundOutputs, Output

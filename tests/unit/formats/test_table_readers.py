@@ -6,6 +6,7 @@ import json
 import pickle
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from penstock.spi import InferringFormat, SeenColumns, TableReader, formats
@@ -14,7 +15,7 @@ from penstock.types import RowType, parse_columns
 NONE = RowType((), nullable=False)
 
 
-def reader(identifier: str, inference: dict[str, str] | None = None, **options: str) -> TableReader:
+def reader(identifier: str, inference: dict[str, str] | None = None, **options: str) -> TableReader[Any]:
     found = formats.get(identifier)
     assert isinstance(found, InferringFormat)
     given = found.options.from_text({key.replace("_", "-"): each for key, each in options.items()})
@@ -112,30 +113,68 @@ def debezium(op: str, before: Any, after: Any, **source: str) -> dict[str, Any]:
 
 
 def test_debezium_tables_have_the_schema_of_the_database_in_their_id():
-    found = reader("debezium-json").find_tables(
-        column(debezium("c", None, {}), debezium("c", None, {}, schema="public"), None, {"op": "c"})
-    )
+    made = reader("debezium-json")
+    messages = column(debezium("c", None, {}), debezium("c", None, {}, schema="public"), None, {"op": "c"})
+    found = made.find_tables(made.open(messages))
     assert found.names == ("shop.orders", "shop.public.orders")
     assert found.at.tolist() == [0, 1, -1, -1]
     assert [(each.index, each.field) for each in found.bad] == [(3, "source.table")]
 
 
 def test_debezium_columns_are_those_of_both_images():
-    messages = column(
-        debezium("u", {"id": 1, "old": 1.5}, {"id": 1, "new": "2024-01-31"}), debezium("d", {"id": 2**70}, None)
+    made = reader("debezium-json")
+    messages = made.open(
+        column(debezium("u", {"id": 1, "old": 1.5}, {"id": 1, "new": "2024-01-31"}), debezium("d", {"id": 2**70}, None))
     )
-    seen = reader("debezium-json").survey(messages, NONE)
+    seen = made.survey(messages, NONE)
     assert shown(seen) == "id DECIMAL(22, 0), old DOUBLE, new DATE"
-    decoded = reader("debezium-json").decoder(seen.row).decode(messages)
+    decoded = made.decoder(seen.row).decode(messages)
     assert not decoded.bad
     assert [each["old"] for each in decoded.rows.to_pylist()] == [1.5, None, None]
 
 
 def test_debezium_messages_may_contain_their_schema():
     made = reader("debezium-json", schema_include="true")
-    messages = column({"schema": {}, "payload": debezium("c", None, {"id": 1})})
+    messages = made.open(column({"schema": {}, "payload": debezium("c", None, {"id": 1})}))
     assert made.find_tables(messages).names == ("shop.orders",)
     assert shown(made.survey(messages, NONE)) == "id BIGINT"
+
+
+def test_debezium_messages_of_any_form_are_read_in_their_order():
+    """Some have the usual form, and the others are read by the decoder of all messages."""
+    made = reader("debezium-json")
+    usual = [
+        debezium("c", None, {"id": 1, "a": "x"}),
+        {"source": {"table": "t"}, "op": "u", "after": {"id": 2}, "before": {"a": None, "id": 2}, "ts_ms": 1},
+        debezium("d", {"id": 3}, None),
+        debezium("r", None, {"id": 2**62, "a": 'with "quotes" and \\u00e9'}),
+    ]
+    unusual = [
+        [debezium("c", None, {"id": 5})],
+        debezium("c", {"id": 7}, {"id": 6}),
+        json.dumps(debezium("c", None, {"id": 8})).replace("after", "\\u0061fter").encode(),
+        b'{"op":"d","op":"c","after":{"id":9},"before":null,"source":{"db":"shop","table":"orders"}}',
+        debezium("x", None, {"id": 10}),
+        debezium("u", None, {"id": 11}),
+        debezium("d", None, None),
+        debezium("c", None, {"id": 12, "a": {"b": [1, {}]}}),
+        b"{",
+        None,
+        {"op": "c", "after": {"id": 13}},
+    ]
+    known = parse_columns("id BIGINT, a STRING")
+    given = [each for pair in zip(usual, unusual, strict=False) for each in pair] + unusual[len(usual) :]
+    opened = made.open(column(*given))
+    exact = formats.get("debezium-json").decoder(known, made.options).decode(column(*given))
+    found = made.decoder(known).decode(opened)
+    assert found.rows.to_pylist() == exact.rows.to_pylist()
+    assert found.origin.tolist() == exact.origin.tolist()
+    assert found.kinds.tolist() == exact.kinds.tolist()
+    assert [(each.index, each.reason) for each in found.bad] == [(each.index, each.reason) for each in exact.bad]
+    assert [each.index for each in found.bad] == [8, 9, 10, 12]
+    assert made.find_tables(opened).at.tolist() == [0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, -1, -1, -1]
+    chosen = opened.take(np.array([2, 7, 13]))
+    assert made.decoder(known).decode(chosen).rows.column("id").to_pylist() == [2, 2, 9]
 
 
 # --- canal-json ----------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from penstock.errors import PenstockError
@@ -74,15 +75,23 @@ class TableSchemas:
         """The files of the schemas after what tasks report of a batch at ``now_ms``. Raises SchemaError for a change
         that the job does not allow, and the error of a sink that cannot follow."""
         schemas = read_schemas(self.place, files)
+        found = self.work.evolve(schemas, reports)
+        self._prepare([each.version for each in found if each.version.side is Side.SINK])
         versions = [
             replace(self._carry_out(each), batch=batch.id, time_ms=now_ms, place=self._find_place(each, batch))
-            for each in self.work.evolve(schemas, reports)
+            for each in found
         ]
         if not versions:
             return files
         newer = append_versions(Storage.from_uri(self.place), files, versions, batch.id)
         self.show(newer)
         return newer
+
+    def _prepare(self, versions: Sequence[SchemaVersion]) -> None:
+        """Let the sink do at once what several versions need. An error is that of a table, which will raise it."""
+        if len(versions) > 1:
+            with suppress(PenstockError):
+                self.committer.prepare_changes([self.work.output(each) for each in versions])
 
     def _carry_out(self, evolution: Evolution) -> SchemaVersion:
         """The version, which the sink follows, or the one instead of it."""

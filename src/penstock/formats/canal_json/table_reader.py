@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -16,13 +16,13 @@ from penstock.formats.canal_json.decode import CanalJsonDecoder
 from penstock.formats.canal_json.filters import Include, make_filters
 from penstock.formats.canal_json.inference_options import CanalInferenceOptions, TypeStrategy
 from penstock.formats.canal_json.options import CanalJsonOptions
-from penstock.formats.changes.decode import NO_CHANGE, ChangeDecoder
+from penstock.formats.changes.decode import NO_CHANGE
 from penstock.formats.changes.table_reader import ChangeTableReader
 from penstock.formats.json.parser import Document, Number, Object, parse
 from penstock.formats.json.spans import TextSpans
 from penstock.formats.json.table_reader import unfold_arrays
 from penstock.schemas import widen_type
-from penstock.spi import Decoder, MessageTables, SeenColumns
+from penstock.spi import MessageTables, SeenColumns
 from penstock.types import STRING, DataType, Field, RowType
 
 #: The types of messages that tell of a change of a table's definition, but not of its rows: TRUNCATE is not among them.
@@ -36,10 +36,12 @@ class CanalTableDecoder(CanalJsonDecoder):
     operations: ClassVar[Mapping[str, int]] = {**CanalJsonDecoder.operations, **dict.fromkeys(_DEFINITIONS, NO_CHANGE)}
 
 
-class CanalTableReader(ChangeTableReader[CanalJsonOptions, CanalInferenceOptions]):
+class CanalTableReader(ChangeTableReader[CanalJsonOptions, CanalInferenceOptions, pa.BinaryArray]):
     """Tables are named by ``database`` and ``table``, and their primary keys by ``pkNames``."""
 
-    reads: ClassVar[type[ChangeDecoder[Any]]] = CanalTableDecoder
+    def open(self, values: pa.BinaryArray) -> pa.BinaryArray:
+        """The messages of a batch, as they are."""
+        return values
 
     @property
     def table_paths(self) -> tuple[tuple[str, ...], ...]:
@@ -52,7 +54,7 @@ class CanalTableReader(ChangeTableReader[CanalJsonOptions, CanalInferenceOptions
 
     def find_tables(self, messages: pa.BinaryArray) -> MessageTables:
         """The tables of messages, without those that the filters leave out: they are not known, nor followed."""
-        found = super().find_tables(messages)
+        found = self._find_tables(messages)
         for each in self._filters:
             chosen, refused = each.select(messages)
             left = np.ones(len(messages), bool)
@@ -73,20 +75,20 @@ class CanalTableReader(ChangeTableReader[CanalJsonOptions, CanalInferenceOptions
         envelopes = unfold_arrays(TextSpans.from_messages(messages)).objects()
         strategy = self.inference.strategy
         if strategy is TypeStrategy.AUTO:
-            found = super().survey(messages, known)
+            found = self._survey_messages(messages, known)
         else:
             member = "sqlType" if strategy is TypeStrategy.SQL_TYPE else "mysqlType"
             types = [(at, each) for at, each in _distinct(envelopes.members(member)) if isinstance(each, Object)]
             found = _widen_columns(known, types, self._find_type)
             typed = {name for _, each in types for name, _ in each.pairs}
-            found = _add_untyped(found, typed, super().survey(messages, found.row))
+            found = _add_untyped(found, typed, self._survey_messages(messages, found.row))
         keys = (_texts(each) for _, each in _distinct(envelopes.members("pkNames")))
         return replace(found, primary_key=next(filter(None, keys), ()))
 
-    def decoder(self, row: RowType) -> Decoder:
+    def decoder(self, row: RowType) -> CanalTableDecoder:
         """A decoder for messages of a table with these columns, which the filters let through already."""
         options = replace(self.options, lenient_times=True, numeric_booleans=True)
-        return self.reads(row, replace(options, database_include=None, table_include=None), ())
+        return CanalTableDecoder(row, replace(options, database_include=None, table_include=None), ())
 
     def _find_type(self, written: Document) -> DataType:
         """The type of a column from what a message says of it."""

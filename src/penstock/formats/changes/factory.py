@@ -64,7 +64,7 @@ class TableChangeFormat(ChangeJsonFormat):
         given = self.options.expect(options)
         if not given.table:
             return super().encoder(schema, options)
-        return TableChangeEncoder(schema, given, self.identifier, self.table_frames(given, schema))
+        return TableChangeEncoder(schema, given, self.identifier, self.table_frames)
 
     def with_table(
         self, options: OptionSet, table: tuple[str, ...], primary_key: tuple[str, ...], *, with_schema: bool = False
@@ -80,8 +80,8 @@ class InferringChangeFormat(TableChangeFormat):
     """A format of change data from whose messages the columns of tables can be inferred."""
 
     inference: type[InferenceOptions]
-    infers: type[ChangeTableReader[Any, Any]]
+    infers: type[ChangeTableReader[Any, Any, Any]]
 
-    def table_reader(self, options: OptionSet, inference: OptionSet) -> ChangeTableReader[Any, Any]:
+    def table_reader(self, options: OptionSet, inference: OptionSet) -> ChangeTableReader[Any, Any, Any]:
         """The reader for messages of tables whose columns are inferred."""
         return self.infers(self.options.expect(options), self.inference.expect(inference))

@@ -17,6 +17,7 @@ from penstock.formats.json.exact_reader import ExactJsonReader
 from penstock.formats.json.field_names import FieldNames
 from penstock.formats.json.options import JsonOptions, TimestampStandard
 from penstock.formats.json.schema import check_schema
+from penstock.formats.json.spans import TextSpans
 from penstock.formats.json.syntax import copy_unescaped
 from penstock.formats.shared.codec import TableCodec
 from penstock.loops import type_roots
@@ -80,25 +81,36 @@ class JsonDecoder(TableCodec[JsonOptions]):
             fields[row] = nested.given_values(child)
         return decoded, Given(read, fields, starts)
 
+    def decode_spans(self, spans: TextSpans) -> tuple[pa.RecordBatch, npt.NDArray[np.bool_]]:
+        """A row for each of the objects, and which of them the compiled loop has read; the others are rows of NULLs."""
+        status = spans.status if self._names.plain else np.full(len(spans), EXACT, np.uint8)
+        nested = self._run_loop(spans.text, (spans.starts, spans.ends), status)
+        return nested.batch(spans.text, copy_unescaped, gather_base64), status == READ
+
     def _decode_messages(self, messages: pa.BinaryArray) -> tuple[Decoded, NestedColumns, npt.NDArray[np.bool_]]:
         """The decoded messages, the columns that the loop filled, and the messages that it read."""
         text, offsets = binary_parts(messages)
         empty = (validity(messages) == 0) | (np.diff(offsets) == 0)
         status = np.where(empty, NO_ROW, READ if self._names.plain else EXACT).astype(np.uint8)
-        nested = self._run_loop(text, offsets, status)
+        nested = self._run_loop(text, (offsets[:-1], offsets[1:]), status)
         batch = nested.batch(text, copy_unescaped, gather_base64)
         found = merge_exact_rows(
             batch, status, lambda index: self._reader.read_rows(text[offsets[index] : offsets[index + 1]].tobytes())
         )
         return found, nested, status == READ
 
-    def _run_loop(self, text: Bytes, offsets: npt.NDArray[np.int64], status: npt.NDArray[np.uint8]) -> NestedColumns:
+    def _run_loop(
+        self,
+        text: Bytes,
+        spans: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]],
+        status: npt.NDArray[np.uint8],
+    ) -> NestedColumns:
         """The columns that the loop reads. It sets the ``status`` of records that it leaves to EXACT."""
         columns, names, options = NestedColumns(self._shape, len(status)), self._names.vectors, self.options
         padding = self._shape.padding
         separator = _SEPARATORS.get(options.timestamp_standard, 0)
         parsing = separator, options.json_parser, options.fail_on_missing_field
         columns.fill(
-            lambda vectors, row: read_kernel.read_records(text, offsets, names, padding, *parsing, vectors, status, row)
+            lambda vectors, row: read_kernel.read_records(text, spans, names, padding, *parsing, vectors, status, row)
         )
         return columns

@@ -56,7 +56,7 @@ def _may_repeat(text: Vector, words: Vector, first: int, last: int, places: Vect
 @compiled
 def read_records(
     text: Vector,
-    offsets: Vector,
+    spans: tuple[Vector, Vector],
     names: tuple[Vector, ...],
     padding: tuple[Vector, ...],
     separator: int,
@@ -67,6 +67,7 @@ def read_records(
     first: int,
 ) -> tuple[int, int]:
     """Read every record from ``first`` on whose ``status`` is READ. Other records become a row of nulls, marked EXACT.
+    ``spans`` are where records start and end in ``text``.
 
     ``names`` are the arrays of :class:`penstock.formats.json.field_names.FieldNames`, ``columns`` the arrays of
     :class:`penstock.columns.nested.NestedColumns`. The words of a string are its start and its size without escapes,
@@ -78,6 +79,7 @@ def read_records(
     caller grows the node and calls again from that record. This is one long function because passing these arrays to
     another function for each field costs more than reading the field.
     """
+    starts, ends = spans
     table, fields, keys, key_starts, repeated = names
     (padded, pad_starts), (nodes, words, valid, counts) = padding, columns
     text, keys, words, valid = borrow(text), borrow(keys), borrow(words), borrow(valid)
@@ -87,12 +89,12 @@ def read_records(
     places = np.empty(2 * MOST_KEYS, np.int64)
     name = np.empty(len(keys), np.uint8)  # of a field, without its escapes
     row, full = first, -1
-    while row < len(offsets) - 1:
+    while row < len(starts):
         for pos in range(len(repeated)):
             marks[pos] = counts[repeated[pos]]
-        end = offsets[row + 1]
+        end = ends[row]
         outcome = _LEFT
-        at = offsets[row]
+        at = starts[row]
         if status[row] == READ:
             at = blank(text, at, end)
             if at < end and text[at] == chars.BRACE_OPEN:

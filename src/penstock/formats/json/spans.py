@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -10,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.columns.buffers import Bytes, binary_parts, gather_spans, validity
-from penstock.formats.json.span_kernel import find_elements, find_members
+from penstock.formats.json.span_kernel import find_elements, find_fields, find_members
 from penstock.formats.json.syntax import copy_unescaped
 from penstock.loops import chars
 from penstock.loops.record_status import EXACT, READ
@@ -52,6 +53,16 @@ class TextSpans:
             rows = np.flatnonzero(found[:, 0] >= 0)
             spans = spans._narrow(status, rows, found[rows])
         return spans
+
+    def fields(self, names: Sequence[str]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
+        """Where the values of members start and end in the text, for each value and name: (-1, -1) where there is none,
+        or null; and the status of each value: EXACT if it is no object, or one that the compiled loop cannot read."""
+        keys = [f'{name}"'.encode() for name in names]
+        key_starts = np.cumsum([0, *map(len, keys)])
+        status, found = self.status, np.empty((len(self), len(keys), 2), np.int64)
+        given = np.frombuffer(b"".join(keys), np.uint8), key_starts
+        find_fields(self.text, self.starts, self.ends, given, status, found)
+        return found, status
 
     def objects(self) -> TextSpans:
         """Those that are objects."""

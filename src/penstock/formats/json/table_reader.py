@@ -33,6 +33,10 @@ class JsonTableReader:
         """Whether fields of a message name its table."""
         return bool(self.inference.table_fields)
 
+    def open(self, values: pa.BinaryArray) -> pa.BinaryArray:
+        """The messages of a batch, as they are."""
+        return values
+
     def find_tables(self, messages: pa.BinaryArray) -> MessageTables:
         """The tables of messages, by the fields that name them."""
         return self._fields.find_tables(messages)

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from penstock.formats.json.decode import JsonDecoder
 from penstock.formats.json.options import JsonOptions
+from penstock.formats.json.spans import TextSpans
 from penstock.spi import BadRecord, MessageTables
 from penstock.types import STRING, Field, RowType
 
@@ -30,10 +31,7 @@ class TableFields:
     def find_tables(self, messages: pa.BinaryArray) -> MessageTables:
         """The tables of messages, each a JSON object or an array of one. Refuses those that do not name a table."""
         decoded = self._reader.decode(messages)
-        rows, origin = decoded.rows, decoded.origin
-        parts = [_take_text(rows, path) for path in self.paths]
-        before = [pc.binary_join_element_wise(each, ".", "").fill_null("") for each in parts[:-1]]
-        named = pc.binary_join_element_wise(*before, parts[-1], "").dictionary_encode()
+        origin, named = decoded.origin, self._name_tables(decoded.rows)
         found = named.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
         message = np.arange(len(found)) if origin is None else origin
         at = np.full(len(messages), -1, np.int64)
@@ -46,6 +44,17 @@ class TableFields:
         at[[each.index for each in bad]] = -1
         bad.sort(key=lambda each: each.index)
         return MessageTables(tuple(named.dictionary.to_pylist()), at, tuple(bad))
+
+    def name_spans(self, spans: TextSpans) -> pa.DictionaryArray:
+        """The table that each object names; null for one that names none, or that the compiled loop cannot read."""
+        rows, read = self._reader.decode_spans(spans)
+        named = self._name_tables(rows)
+        return named if read.all() else pc.if_else(pa.array(read), named.dictionary_decode(), None).dictionary_encode()
+
+    def _name_tables(self, rows: pa.RecordBatch) -> pa.DictionaryArray:
+        parts = [_take_text(rows, path) for path in self.paths]
+        before = [pc.binary_join_element_wise(each, ".", "").fill_null("") for each in parts[:-1]]
+        return pc.binary_join_element_wise(*before, parts[-1], "").dictionary_encode()
 
 
 def _make_row(paths: Sequence[tuple[str, ...]]) -> RowType:

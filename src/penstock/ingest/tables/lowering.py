@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 
 from penstock.errors import DefinitionError, OptionsError, PipelineError, Problem, SchemaError, UnsupportedError
 from penstock.ingest.definition import PipelineDef, RouteDef, SinkDef, SourceDef, TransformDef
@@ -186,7 +187,7 @@ _LATER = ("key.fields", "value.fields-include", "scan.dead-letter.topic")
 _OF_PARTS = ("value.format", "ingestion.ignore-errors", "key.format", "key.fields-prefix", "value.fields-prefix")
 
 
-def _make_key_reader(given: Mapping[str, str], origin: Origin) -> TableReader | None:
+def _make_key_reader(given: Mapping[str, str], origin: Origin) -> TableReader[Any] | None:
     """What reads the keys of messages; None if they are not read. Raises OptionsError for a format that keys cannot
     have."""
     identifier = given.get("key.format", "").strip().lower()

@@ -4,17 +4,56 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.schemas import widen_type
-from penstock.spi import Decoded, Decoder, SeenColumns, TableReader
+from penstock.spi import Decoded, MessageDecoder, Messages, SeenColumns, TableReader, origin_of
 from penstock.types import Field, RowType, arrow_schema
 
 #: The columns of the scan that gives messages as they are.
 KEY, VALUE = "__raw_key__", "value"
+
+
+@dataclass(frozen=True, eq=False)
+class SourceRows:
+    """Rows of the scan: those with the numbers ``index`` in ``every``, the rows of a batch. ``values`` and ``keys`` are
+    their messages as readers have opened them; ``keys`` is None if keys are not read."""
+
+    every: pa.RecordBatch
+    index: npt.NDArray[np.int64]
+    values: Messages
+    keys: Messages | None
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def take(self, index: npt.NDArray[np.int64]) -> SourceRows:
+        """Those with these numbers."""
+        keys = None if self.keys is None else self.keys.take(index)
+        return SourceRows(self.every, self.index[index], self.values.take(index), keys)
+
+    def slice(self, start: int, end: int) -> SourceRows:
+        """Those from one number to another."""
+        return self.take(np.arange(start, end))
+
+    def column(self, name: str) -> pa.Array:
+        """A column of the rows."""
+        column = self.every.column(name)
+        return column if len(self) == len(column) else column.take(pa.array(self.index))
+
+    def value(self, row: int) -> bytes | None:
+        """The message of a row."""
+        value: bytes | None = self.every.column(VALUE)[int(self.index[row])].as_py()
+        return value
+
+    def origin(self, row: int) -> tuple[int, int]:
+        """The number of the partition, and the offset, that a row came from."""
+        return origin_of(self.every, int(self.index[row]))
 
 
 @dataclass(frozen=True)
@@ -22,17 +61,22 @@ class MessageColumns:
     """Reads values by ``reader``, and keys by ``keys``, if they are read. The names of columns begin with a prefix for
     each, which may be empty. Where both have a column, the value's counts."""
 
-    reader: TableReader
+    reader: TableReader[Any]
     value_prefix: str = ""
-    keys: TableReader | None = None
+    keys: TableReader[Any] | None = None
     key_prefix: str = ""
 
-    def survey(self, rows: pa.RecordBatch, known: RowType) -> SeenColumns:
+    def open(self, rows: pa.RecordBatch) -> SourceRows:
+        """The rows of a batch of the scan."""
+        keys = None if self.keys is None else self.keys.open(rows.column(KEY))
+        return SourceRows(rows, np.arange(rows.num_rows), self.reader.open(rows.column(VALUE)), keys)
+
+    def survey(self, rows: SourceRows, known: RowType) -> SeenColumns:
         """The columns that messages of one table show."""
-        seen = self._survey_part(self.reader, rows.column(VALUE), self.value_prefix, known, self._of_values(known))
+        seen = self._survey_part(self.reader, rows.values, self.value_prefix, known, self._of_values(known))
         if self.keys is None:
             return seen
-        of_keys = self._survey_part(self.keys, rows.column(KEY), self.key_prefix, known, self._of_keys(known))
+        of_keys = self._survey_part(self.keys, rows.keys, self.key_prefix, known, self._of_keys(known))
         found = {each.name: each for each in of_keys.row.fields}
         for each in seen.row.fields:
             both = found.get(each.name)
@@ -45,7 +89,7 @@ class MessageColumns:
 
     @staticmethod
     def _survey_part(
-        reader: TableReader, messages: pa.Array, prefix: str, known: RowType, own: Iterable[Field]
+        reader: TableReader[Any], messages: Any, prefix: str, known: RowType, own: Iterable[Field]
     ) -> SeenColumns:
         """The known columns of a table, and those that the keys or the values of messages show."""
         given = tuple(replace(each, name=each.name.removeprefix(prefix)) for each in own)
@@ -56,10 +100,10 @@ class MessageColumns:
         key = tuple(prefix + name for name in seen.primary_key)
         return SeenColumns(RowType((*kept, *named.values()), nullable=False), firsts, key)
 
-    def open(self, row: RowType) -> MessageDecoder:
+    def make_decoder(self, row: RowType) -> RowDecoder:
         """A decoder for messages of a table with these columns."""
         values, keys = tuple(self._of_values(row)), tuple(self._of_keys(row)) if self.keys is not None else ()
-        return MessageDecoder(
+        return RowDecoder(
             row,
             _strip(values, self.value_prefix),
             self.reader.decoder(RowType(tuple(_strip(values, self.value_prefix).values()), nullable=False)),
@@ -94,28 +138,28 @@ def _strip(fields: Iterable[Field], prefix: str) -> dict[str, Field]:
 
 
 @dataclass(frozen=True)
-class MessageDecoder:
+class RowDecoder:
     """Decodes the messages of one table into the columns of ``row``. ``values`` and ``keys`` are the fields of messages
     by the names of their columns."""
 
     row: RowType
     values: Mapping[str, Field]
-    value: Decoder
+    value: MessageDecoder[Any]
     keys: Mapping[str, Field]
-    key: Decoder | None
+    key: MessageDecoder[Any] | None
 
-    def decode(self, rows: pa.RecordBatch) -> Decoded:
+    def decode(self, rows: SourceRows) -> Decoded:
         """The rows of messages, one or several each. ``bad`` are those whose value or key cannot be read."""
-        decoded = self.value.decode(rows.column(VALUE))
+        decoded = self.value.decode(rows.values)
         columns = {name: decoded.rows.column(field.name) for name, field in self.values.items()}
         bad = decoded.bad
         if self.key is not None:
-            found = self.key.decode(rows.column(KEY))
-            at = np.full(rows.num_rows, -1, np.int64)
+            found = self.key.decode(rows.keys)
+            at = np.full(len(rows), -1, np.int64)
             at[np.arange(found.rows.num_rows) if found.origin is None else found.origin] = np.arange(
                 found.rows.num_rows
             )
-            origin = np.arange(rows.num_rows) if decoded.origin is None else decoded.origin
+            origin = np.arange(len(rows)) if decoded.origin is None else decoded.origin
             index = pa.array(at[origin], mask=at[origin] < 0)
             for name, field in self.keys.items():
                 taken = found.rows.column(field.name).take(index)
@@ -127,7 +171,7 @@ class MessageDecoder:
         made = pa.RecordBatch.from_arrays(arrays, schema=schema) if arrays else decoded.rows
         if len(bad) == len(decoded.bad):
             return replace(decoded, rows=made)
-        origin = np.arange(rows.num_rows) if decoded.origin is None else decoded.origin
+        origin = np.arange(len(rows)) if decoded.origin is None else decoded.origin
         kept = ~np.isin(origin, [each.index for each in bad])
         kinds = None if decoded.kinds is None else decoded.kinds[kept]
         return Decoded(made.filter(pa.array(kept)), origin[kept], kinds, bad)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
-from penstock.ingest.tables.message_columns import VALUE, MessageColumns
+from penstock.ingest.tables.message_columns import VALUE, MessageColumns, SourceRows
 from penstock.schemas import TableSchema
 from penstock.spi import MessageTables, SeenColumns, TableReader
 from penstock.types import Field, RowType
@@ -34,18 +34,18 @@ class SourceTables:
     looks_ahead: int = 0
 
     @property
-    def reader(self) -> TableReader:
+    def reader(self) -> TableReader[Any]:
         """What reads the values of messages."""
         return self.columns.reader
 
-    def survey(self, rows: pa.RecordBatch, known: RowType) -> SeenColumns:
+    def survey(self, rows: SourceRows, known: RowType) -> SeenColumns:
         """The columns that messages of one table show, without fields that have the name of a metadata column."""
         return self.drop_metadata(self.columns.survey(rows, known))
 
-    def find_tables(self, rows: pa.RecordBatch) -> MessageTables:
+    def find_tables(self, rows: SourceRows) -> MessageTables:
         """The table of each message of a batch of the scan: by its topic, unless messages name it."""
         if self.reader.names_tables:
-            return self.reader.find_tables(rows.column(VALUE))
+            return self.reader.find_tables(rows.values)
         topics = rows.column(TOPIC).dictionary_encode()
         at = topics.indices.to_numpy(zero_copy_only=False).astype(np.int64)
         at[np.asarray(rows.column(VALUE).is_null())] = -1

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+import uuid
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 import pyarrow as pa
 
 from penstock.flow.kernels.session import Session
 from penstock.flow.rows.table_rows import Evolution, FindPlace, TableCounts
+from penstock.ingest.tables.bound_tables import TableBinder
 from penstock.ingest.tables.evolution import Evolver
 from penstock.ingest.tables.programs import Programs
 from penstock.ingest.tables.refused import ErrorPolicy, TaskCounts
@@ -18,6 +21,7 @@ from penstock.ingest.tables.task import IngestTask
 from penstock.schemas import Schemas, SchemaVersion
 from penstock.spi import Output
 
+_T = TypeVar("_T")
 _LENIENT = ErrorPolicy(ignores=True)
 
 
@@ -30,6 +34,8 @@ class IngestWork:
     evolver: Evolver
     sink: SinkTables
     errors: ErrorPolicy
+    #: By which processes know the work again that get it with each batch.
+    id: str = field(default_factory=lambda: uuid.uuid4().hex, compare=False, repr=False)
 
     @property
     def calls(self) -> bool:
@@ -38,7 +44,8 @@ class IngestWork:
 
     def open(self, schemas: Schemas, session: Session) -> IngestTask:
         """The work of a task."""
-        return IngestTask(self.source, self.programs, self.errors, schemas, session)
+        binder = _keep(_BINDERS, self.id, lambda: TableBinder(self.source, self.programs, session))
+        return IngestTask(self.source, binder, self.errors, schemas)
 
     @property
     def looks_ahead(self) -> int:
@@ -47,7 +54,8 @@ class IngestWork:
 
     def survey(self, batches: Iterable[pa.RecordBatch], session: Session) -> list[bytes]:
         """What rows of the scan show of tables. Records that cannot be read show nothing."""
-        task = IngestTask(replace(self.source, static=False), self.programs, _LENIENT, Schemas(), session)
+        source = replace(self.source, static=False)
+        task = IngestTask(source, TableBinder(source, self.programs, session), _LENIENT, Schemas())
         for batch in batches:
             for _ in task.process(batch):
                 pass  # without schemas, there are no rows
@@ -69,4 +77,24 @@ class IngestWork:
 
     def output(self, version: SchemaVersion) -> Output:
         """How a version of a table of the sink is written."""
-        return self.sink.output(version)
+        outputs = _keep(_OUTPUTS, self.id, dict[str, tuple[SchemaVersion, Output]])
+        kept = outputs.get(version.table)
+        if kept is None or kept[0] is not version:
+            kept = outputs[version.table] = version, self.sink.output(version)
+        return kept[1]
+
+
+#: What a process keeps between batches, by the ids of works.
+_BINDERS: dict[str, TableBinder] = {}
+_OUTPUTS: dict[str, dict[str, tuple[SchemaVersion, Output]]] = {}
+#: The most works for which it does.
+_MOST_WORKS = 4
+
+
+def _keep(kept: dict[str, _T], key: str, make: Callable[[], _T]) -> _T:
+    """What is kept under a key. What was kept first makes room for something new."""
+    if key not in kept:
+        for oldest in [*kept][: len(kept) + 1 - _MOST_WORKS]:
+            kept.pop(oldest, None)
+        kept[key] = make()
+    return kept[key]

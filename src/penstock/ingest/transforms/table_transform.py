@@ -69,12 +69,17 @@ class BoundRule:
     condition: Expression | None = None
     soft_delete: bool = False
 
-    @property
+    @cached_property
     def identical(self) -> bool:
         """Whether rows stay as they are."""
         names = [each.name if isinstance(each, ColumnRef) else None for each in self.columns]
         same = names == list(self.schema.row.names) == list(self.given.row.names)
         return same and self.condition is None and not self.soft_delete
+
+    @property
+    def names_table(self) -> bool:
+        """Whether what is computed depends on the table's id."""
+        return any(name != EVENT_TYPE for name in self._metadata)
 
     @property
     def expressions(self) -> tuple[Expression, ...]:

@@ -43,6 +43,11 @@ class Committer(Protocol):
         :meth:`open` and before the first batch. For sinks of many tables (:class:`penstock.spi.WritesTables`)."""
         return
 
+    def prepare_changes(self, outputs: Sequence[Output]) -> None:
+        """Do at once what :meth:`apply_changes` would do for each of several tables, which is called for all of them
+        after that. What fails here fails there again. For sinks of many tables."""
+        return
+
     def apply_changes(self, changes: Sequence[SchemaChange], output: Output) -> None:
         """Change a table of the system as its schema changes, which is written as ``output`` after that. Called before
         rows with these columns are written, outside of any transaction, and again where a run ended in between: what is

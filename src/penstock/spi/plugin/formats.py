@@ -74,6 +74,17 @@ class PairsUpdates(ChangeEncoder, Protocol):
 
     pairs_updates: Literal[True]
 
+    def encode_tables(
+        self,
+        rows: pa.RecordBatch,
+        kinds: npt.NDArray[np.int8] | None,
+        options: Sequence[OptionSet],
+        counts: Sequence[int],
+    ) -> pa.BinaryArray:
+        """The messages of the rows of several tables with equal columns, one after the other: so many (``counts``) of
+        each, by the ``options`` that name the table (:meth:`TableFormat.with_table`) and are equal otherwise. Raises as
+        :meth:`ChangeEncoder.encode`."""
+
 
 @runtime_checkable
 class Format(Protocol):

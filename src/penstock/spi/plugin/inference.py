@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.options import OptionSet
-from penstock.spi.plugin.formats import BadRecord, Decoder, Format
+from penstock.spi.plugin.formats import BadRecord, Decoded, Format
 from penstock.types import RowType
 
 
@@ -36,7 +36,27 @@ class SeenColumns:
     primary_key: tuple[str, ...] = ()
 
 
-class TableReader(Protocol):
+class Messages(Protocol):
+    """Messages of a batch as a reader has opened them: a column, or what the reader has found in one."""
+
+    def __len__(self) -> int: ...
+
+    def take(self, index: npt.NDArray[np.int64], /) -> Self:
+        """Those with these numbers."""
+
+
+_M = TypeVar("_M", bound=Messages)
+_M_contra = TypeVar("_M_contra", bound=Messages, contravariant=True)
+
+
+class MessageDecoder(Protocol[_M_contra]):
+    """Decodes messages of one table."""
+
+    def decode(self, messages: _M_contra, /) -> Decoded:
+        """Their rows."""
+
+
+class TableReader(Protocol[_M]):
     """Reads messages of many tables, whose columns they show. Picklable; holds no connection."""
 
     @property
@@ -44,13 +64,16 @@ class TableReader(Protocol):
         """Whether messages name their table. Otherwise a table is all messages of a topic."""
         ...
 
-    def find_tables(self, messages: pa.BinaryArray) -> MessageTables:
+    def open(self, values: pa.BinaryArray) -> _M:
+        """The messages of a batch."""
+
+    def find_tables(self, messages: _M) -> MessageTables:
         """The tables of messages that name them."""
 
-    def survey(self, messages: pa.BinaryArray, known: RowType) -> SeenColumns:
+    def survey(self, messages: _M, known: RowType) -> SeenColumns:
         """The columns that messages of one table show. Those that cannot be read show none."""
 
-    def decoder(self, row: RowType) -> Decoder:
+    def decoder(self, row: RowType) -> MessageDecoder[_M]:
         """A decoder for messages of a table with these columns, all of whose values fit. Raises SchemaError for a type
         that the format cannot read."""
 
@@ -62,5 +85,5 @@ class InferringFormat(Format, Protocol):
     #: The options of inference, declared without the ``<format>.`` prefix.
     inference: type[OptionSet]
 
-    def table_reader(self, options: OptionSet, inference: OptionSet) -> TableReader:
+    def table_reader(self, options: OptionSet, inference: OptionSet) -> TableReader[Any]:
         """The reader for messages that are read with these options."""

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +25,17 @@ from penstock.kafka.properties import ClientConfig
 from penstock.kafka.record_batches import EncodedBatch, RecordTooLargeError, encode
 from penstock.kafka.reserved import is_reserved
 from penstock.options import java_pattern
-from penstock.spi import KIND, ChangeFormat, FormatSpec, PairsUpdates, Task, formats, locate_error, origin_of
+from penstock.spi import (
+    KIND,
+    ChangeFormat,
+    FormatSpec,
+    PairsUpdates,
+    TableFormat,
+    Task,
+    formats,
+    locate_error,
+    origin_of,
+)
 from penstock.types import STRING, Field, RowKind, RowType, arrow_type
 
 #: The brokers' default of max.message.bytes, for topics whose settings the user may not read.
@@ -42,13 +52,23 @@ _Encode = Callable[[pa.RecordBatch, _Kinds], pa.BinaryArray | None]
 def describe_work(sink: KafkaSinkSpec, client: ClientConfig, limits: Mapping[str, int]) -> object:
     """What decides how rows become messages: encoders of sinks with equal work can encode their rows together
     (:meth:`RowEncoder.encode_together`). None for a sink whose topics or partitions depend on more than the row's key,
-    for a table that upserts, and for tables that are found while the job runs."""
+    for a table that upserts, and for what stands for all tables that are found while the job runs."""
     if sink.metadata or sink.upserts or sink.chooses or sink.tables:
         return None
-    keys = sink.key, sink.key_columns, sink.key_schema, sink.key_table, sink.headers
-    values = (sink.value, sink.value_columns, sink.value_schema)
+    keys = sink.key, sink.key_columns, sink.key_schema, bool(sink.key_table), bool(sink.headers)
+    value, found = sink.value, _find_table_format(sink.value.identifier)
+    if found is not None:
+        value = replace(value, options=found.with_table(value.options, (), ()))
+    values = value, sink.value_columns, sink.value_schema
     batches = _max_batch_bytes(sink.topics[0], client, limits), client.batch_size
-    return sink.schema, keys, values, _read_compression(client), batches
+    return sink.schema, keys, values, sink.partitioner, _read_compression(client), batches
+
+
+@lru_cache
+def _find_table_format(identifier: str) -> TableFormat | None:
+    """The format, if its messages name their table."""
+    found = formats.get(identifier)
+    return found if isinstance(found, TableFormat) else None
 
 
 def _read_compression(client: ClientConfig) -> tuple[Compression, int | None]:
@@ -128,32 +148,81 @@ class RowEncoder:
     def encode_together(
         parts: Sequence[tuple[RowEncoder, pa.RecordBatch, pa.RecordBatch]],
     ) -> Iterator[tuple[int, str, EncodedBatch]]:
-        """The record batches of insertions of several encoders with equal work (:func:`describe_work`), each with the
-        number of its part and its topic: as if each part was encoded by itself, in one pass over all of them. Raises
-        as :meth:`encode`."""
+        """The record batches of several encoders with equal work (:func:`describe_work`), each with the number of its
+        part and its topic: as if each part was encoded by itself, in one pass over all of them. All parts have kinds,
+        or none has. Raises as :meth:`encode`."""
         encoders = [each for each, _, _ in parts]
         first, topics = encoders[0], [each._sink.topics[0] for each in encoders]
         rows = pa.concat_batches([each for _, each, _ in parts])
         hidden = pa.concat_batches([each for _, _, each in parts])
-        starts = np.cumsum([0, *(each.num_rows for _, each, _ in parts)])
+        counts = np.array([each.num_rows for _, each, _ in parts])
+        part = np.repeat(np.arange(len(parts)), counts)
         # The partitions of all topics have numbers, one part after the other.
         bases = np.cumsum([0, *(each._count(topic) for each, topic in zip(encoders, topics, strict=True))])
-
-        def find_topic(row: int) -> str:
-            return topics[int(np.searchsorted(starts, row, "right")) - 1]
-
-        with _locate_errors(find_topic, hidden):
-            keys, values = first._encode_keys(rows), first._value(rows, None)
-            chosen = []
-            for number, (encoder, part, _) in enumerate(parts):
-                own = (
-                    None if each is None else each.slice(int(starts[number]), part.num_rows) for each in (keys, values)
-                )
-                chosen.append(encoder._assign_partitions(topics[number], part, *own) + np.int32(bases[number]))
-            batches = first._encode_messages(topics[0], rows, keys, values, np.concatenate(chosen))
+        with _locate_errors(lambda row: topics[part[row]], hidden):
+            keys = first._encode_keys_of(encoders, rows, counts)
+            values = first._encode_values_of(encoders, rows, counts, _read_kinds(hidden))
+            if values is not None and values.null_count and first._pairs_updates:
+                kept = values.is_valid()  # an update is one message
+                rows, hidden, values = rows.filter(kept), hidden.filter(kept), values.filter(kept)
+                keys = None if keys is None else keys.filter(kept)
+                part = part[np.asarray(kept)]
+        with _locate_errors(lambda row: topics[part[row]], hidden):
+            chosen = first._choose_partitions_of(encoders, part, keys, bases)
+            headers = first._read_headers_of(encoders, part)
+            batches = first._encode_messages(topics[0], rows, keys, values, chosen, headers)
         for batch in batches:
             number = int(np.searchsorted(bases, batch.partition, "right")) - 1
             yield number, topics[number], replace(batch, partition=batch.partition - int(bases[number]))
+
+    def _encode_values_of(
+        self, encoders: Sequence[RowEncoder], rows: pa.RecordBatch, counts: NDArray[np.int64], kinds: _Kinds
+    ) -> pa.BinaryArray | None:
+        """The values of messages of several encoders with equal work, which have so many rows each."""
+        sink, found = self._sink, formats.get(self._sink.value.identifier)
+        if not self._pairs_updates or not isinstance(found, ChangeFormat):
+            return self._value(rows, kinds)
+        encoder = found.encoder(sink.value_schema, sink.value.options)
+        assert isinstance(encoder, PairsUpdates)  # noqa: S101
+        given = rows.select(list(sink.value_columns)).rename_columns(list(sink.value_schema.names))
+        return encoder.encode_tables(given, kinds, [each._sink.value.options for each in encoders], counts.tolist())
+
+    def _encode_keys_of(
+        self, encoders: Sequence[RowEncoder], rows: pa.RecordBatch, counts: NDArray[np.int64]
+    ) -> pa.BinaryArray | None:
+        """The keys of messages of several encoders with equal work, which have so many rows each."""
+        if self._sink.key is None or not self._sink.key_table:
+            return self._encode_keys(rows)
+        names = pa.array([each._sink.key_table for each in encoders])
+        return self._encode_table_keys(rows, names.take(pa.array(np.repeat(np.arange(len(encoders)), counts))))
+
+    def _choose_partitions_of(
+        self,
+        encoders: Sequence[RowEncoder],
+        part: NDArray[np.int64],
+        keys: pa.BinaryArray | None,
+        bases: NDArray[np.int64],
+    ) -> NDArray[np.int32]:
+        """The partitions of messages of several encoders with equal work: ``part`` is the number of the encoder of each
+        message, ``bases`` the number of the first partition of each encoder."""
+        if self._sink.partitioner == "all-to-zero":
+            return bases[part].astype(np.int32)
+        chosen = []
+        ends = np.searchsorted(part, np.arange(len(encoders) + 1))
+        for number, each in enumerate(encoders):
+            begin, count = int(ends[number]), int(ends[number + 1] - ends[number])
+            own = None if keys is None else keys.slice(begin, count)
+            partitions = int(bases[number + 1] - bases[number])
+            chosen.append(each._spread(count, own, partitions) + np.int32(bases[number]))
+        return np.concatenate(chosen)
+
+    @staticmethod
+    def _read_headers_of(encoders: Sequence[RowEncoder], part: NDArray[np.int64]) -> pa.Array | None:
+        """The headers of messages of several encoders with equal work."""
+        if not encoders[0]._sink.headers:
+            return None
+        each = pa.array([encoder._sink.headers for encoder in encoders], arrow_type(WRITABLE["headers"]))
+        return each.take(pa.array(part))
 
     def finish(self) -> Iterator[tuple[str, EncodedBatch]]:
         """The record batches of the changes that were held back, after the last rows of the task."""
@@ -215,7 +284,8 @@ class RowEncoder:
     ) -> Iterator[tuple[str, EncodedBatch]]:
         with _locate_errors(topic, hidden):
             made = values()
-            batches = self._encode_messages(topic, rows, keys, made, self._assign_partitions(topic, rows, keys, made))
+            chosen = self._assign_partitions(topic, rows, keys, made)
+            batches = self._encode_messages(topic, rows, keys, made, chosen, self._read_headers(rows))
         for batch in batches:
             yield topic, batch
 
@@ -226,6 +296,7 @@ class RowEncoder:
         keys: pa.BinaryArray | None,
         values: pa.BinaryArray | None,
         partitions: NDArray[np.int32],
+        headers: pa.Array | None,
     ) -> list[EncodedBatch]:
         """The record batches of messages by their ``partitions``, as the ``topic`` takes them."""
         return encode(
@@ -233,7 +304,7 @@ class RowEncoder:
             values=values,
             timestamps=self._read_timestamps(rows),
             partitions=partitions,
-            headers=self._read_headers(rows),
+            headers=headers,
             compression=self._compression,
             level=self._level,
             max_batch_bytes=_max_batch_bytes(topic, self._client, self._limits),
@@ -269,17 +340,23 @@ class RowEncoder:
         if spec is None:
             return lambda rows, _: None
         table = self._sink.key_table if raw == "__raw_key__" else ""
-        if not table:
-            encode = _find_encoder(spec, schema)
-            return lambda rows, kinds: encode(rows.select(list(columns)).rename_columns(list(schema.names)), kinds)
-        keyed = RowType((Field(_TABLE_ID, STRING), *schema.fields))
-        encode = _find_encoder(spec, keyed)
+        if table:
+            return lambda rows, _: self._encode_table_keys(rows, pa.repeat(pa.scalar(table), rows.num_rows))
+        encode = _find_encoder(spec, schema)
+        return lambda rows, kinds: encode(rows.select(list(columns)).rename_columns(list(schema.names)), kinds)
 
-        def encode_keys(rows: pa.RecordBatch, kinds: _Kinds) -> pa.BinaryArray | None:
-            named = [pa.repeat(pa.scalar(table), rows.num_rows), *(rows.column(name) for name in columns)]
-            return encode(pa.RecordBatch.from_arrays(named, names=list(keyed.names)), kinds)
+    def _encode_table_keys(self, rows: pa.RecordBatch, tables: pa.Array) -> pa.BinaryArray | None:
+        """Keys that begin with the id of the table."""
+        encode, names = self._table_keys
+        columns = [tables, *(rows.column(name) for name in self._sink.key_columns)]
+        return encode(pa.RecordBatch.from_arrays(columns, names=names), None)
 
-        return encode_keys
+    @cached_property
+    def _table_keys(self) -> tuple[_Encode, list[str]]:
+        sink = self._sink
+        assert sink.key is not None, "only keys begin with a table"  # noqa: S101
+        keyed = RowType((Field(_TABLE_ID, STRING), *sink.key_schema.fields))
+        return _find_encoder(sink.key, keyed), list(keyed.names)
 
     # --- topics and partitions -------------------------------------------------------------------------------
 
@@ -339,9 +416,12 @@ class RowEncoder:
         partitions: int,
     ) -> NDArray[np.int32]:
         """The partitions that the table's partitioner chooses."""
-        rows = batch.num_rows
         if self._chooser is not None:
             return self._chooser.choose_partitions(batch, keys, values, topic, partitions)
+        return self._spread(batch.num_rows, keys, partitions)
+
+    def _spread(self, rows: int, keys: pa.BinaryArray | None, partitions: int) -> NDArray[np.int32]:
+        """The partitions of so many rows by one of Kafka's partitioners."""
         match self._sink.partitioner:
             case "all-to-zero":
                 return np.zeros(rows, np.int32)

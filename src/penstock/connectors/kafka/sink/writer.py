@@ -253,6 +253,10 @@ class _Encoders:
         self._spec, self._task = spec, task
         self._session = session_for(spec.client)
         self._outputs = dict(enumerate(spec.branches))
+        #: Outputs with one number can be encoded together.
+        self._works = dict(spec.works)
+        #: The numbers, below zero, of the work of tables that are found while the job runs.
+        self._found_works: dict[object, int] = {}
         #: Of the outputs that have had rows.
         self._encoders: dict[int, RowEncoder] = {}
         #: The number of partitions of each topic, asked once in a task.
@@ -261,18 +265,21 @@ class _Encoders:
     def add_output(self, number: int, output: Output) -> None:
         """Take rows of a table that was found while the job runs."""
         client = next(each.client for each in self._spec.branches if each.spec.tables)
-        self._outputs[number] = KafkaOutput(**vars(output), client=client)
+        self._outputs[number] = found = KafkaOutput(**vars(output), client=client)
+        work = describe_work(found.spec, client, self._spec.limits)
+        if work is not None:
+            self._works[number] = self._found_works.setdefault(work, -1 - len(self._found_works))
 
     def encode(self, parts: Sequence[OutputRows]) -> Iterator[tuple[int, str, EncodedBatch]]:
         """Take rows, and give the batches that are full."""
         self._describe_topics(output for output, _, _ in parts if output not in self._encoders)
-        together: dict[int, list[OutputRows]] = {}
+        together: dict[tuple[int, bool], list[OutputRows]] = {}
         times = Counter(output for output, _, _ in parts)
         for output, rows, hidden in parts:
             encoder = self._encoder(output)
-            insertions = KIND not in hidden.schema.names and rows.num_rows
-            if output in self._spec.works and insertions and times[output] == 1 < len(parts):
-                together.setdefault(self._spec.works[output], []).append((output, rows, hidden))
+            if output in self._works and rows.num_rows and times[output] == 1 < len(parts):
+                work = self._works[output], KIND in hidden.schema.names
+                together.setdefault(work, []).append((output, rows, hidden))
                 continue
             for topic, encoded in encoder.encode(rows, hidden):
                 yield output, topic, encoded

@@ -24,7 +24,7 @@ from penstock.errors import CheckpointError, RecordError
 from penstock.kafka.produce import SendCounts
 from penstock.kafka.reserved import is_out_of_reach
 from penstock.kafka.session import Session, session_for
-from penstock.kafka.topics import cluster_id, create_topic, find_matching_topics, read_topic_configs
+from penstock.kafka.topics import cluster_id, create_topics, find_matching_topics, read_topic_configs
 from penstock.schemas import SchemaChange
 from penstock.spi import Committer, JobContext, Output, WriterFactory, WriteTasks, Written, pickle_text
 
@@ -134,13 +134,17 @@ class WritingCommitter(Committer):
         times = [each.send_millis for each in found if each.send_millis is not None]
         return Written(sum(each.records for each in found), sum(each.bytes for each in found), max(times, default=None))
 
+    def prepare_changes(self, outputs: Sequence[Output]) -> None:
+        """Create the topics of tables that are new. Raises KafkaError."""
+        wanted = {topic for output in outputs for topic in output.spec.topics}
+        missing = wanted - self.session.topics(wanted, fresh=False).keys()
+        if missing and self.branches[0].client.allow_auto_create_topics:
+            create_topics(self.session, missing)
+
     def apply_changes(self, changes: Sequence[SchemaChange], output: Output) -> None:
         """Create the topic of a table that is new. Other changes need nothing: messages have the columns. Raises
         KafkaError, and OptionsError for a topic that no table may write."""
-        client = self.branches[0].client
-        missing = set(output.spec.topics) - self.session.topics(output.spec.topics, fresh=False).keys()
-        for name in sorted(missing if client.allow_auto_create_topics else ()):
-            create_topic(self.session, name)
+        self.prepare_changes([output])
         find_writable_topics(self.session, output.spec, self.progress_topics, create=False)
 
     def owners(self) -> int:
