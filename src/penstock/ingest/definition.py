@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass, field, fields
 from datetime import timedelta
+from typing import Any
 
 from penstock.options import BOOLEAN, DURATION, TEXT, OptionSet, Origin, choice, one_of, opt
 from penstock.settings import Settings
+
+#: The only converter of rows.
+SOFT_DELETE = "SOFT_DELETE"
+_PATTERNS = (
+    "Patterns of ids of tables, separated by commas. A dot separates the parts of an id, `\\.` is any character."
+)
 
 
 class RouteMode(enum.Enum):
@@ -71,6 +78,31 @@ class PipelineOptions(OptionSet):
     settings: Settings = field(default_factory=Settings)
 
 
+def _key(doc: str, default: Any = MISSING, *, values: tuple[str, ...] = (), shown: bool = True) -> Any:
+    """Declare a field that is a key of an item, with its meaning and, if there are only a few, its ``values``. Without
+    a ``default`` it is required. Only what is ``shown`` may be printed."""
+    return field(default=default, metadata={"doc": doc, "values": values}, repr=shown)
+
+
+@dataclass(frozen=True)
+class ItemKey:
+    """A key of the items of a list: its meaning, its values if there are only a few, and whether it is required."""
+
+    name: str
+    doc: str
+    values: tuple[str, ...]
+    required: bool
+
+
+def keys_of(item: type[RouteDef | TransformDef | FunctionDef]) -> tuple[ItemKey, ...]:
+    """The keys of the items of a list."""
+    return tuple(
+        ItemKey(each.name.replace("_", "-"), **each.metadata, required=each.default is MISSING)
+        for each in fields(item)
+        if each.metadata
+    )
+
+
 @dataclass(frozen=True)
 class ConnectorDef:
     """A connector with its options. ``options`` are sorted pairs of text, ``origin`` has the place of each. ``written``
@@ -98,27 +130,29 @@ class SinkDef(ConnectorDef):
 
 @dataclass(frozen=True)
 class RouteDef:
-    """One item of ``route``. The fields but ``origin`` are its keys."""
+    """One item of ``route``."""
 
-    source_table: str
-    sink_table: str
-    replace_symbol: str = ""
-    description: str = ""
+    source_table: str = _key(_PATTERNS)
+    sink_table: str = _key("The table of the sink. `$1` is the first group of the pattern.")
+    replace_symbol: str = _key("A text in 'sink-table' that the name of the source's table replaces.", "")
+    description: str = _key("For people.", "")
     origin: Origin = field(default_factory=Origin, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
 class TransformDef:
-    """One item of ``transform``. The fields but ``origin`` are its keys."""
+    """One item of ``transform``."""
 
-    source_table: str
-    projection: str = ""
-    filter: str = ""
-    primary_keys: tuple[str, ...] = ()
-    description: str = ""
-    partition_keys: tuple[str, ...] = ()
-    table_options: tuple[tuple[str, str], ...] = field(default=(), repr=False)  # may hold passwords
-    converter_after_transform: str = ""
+    source_table: str = _key(_PATTERNS)
+    projection: str = _key("The columns, separated by commas; `\\*` are all of the source.", "")
+    filter: str = _key("The condition of the rows that are kept.", "")
+    primary_keys: tuple[str, ...] = _key("The columns of the primary key, separated by commas.", ())
+    description: str = _key("For people.", "")
+    partition_keys: tuple[str, ...] = _key("The columns that the sink's table is divided by, separated by commas.", ())
+    table_options: tuple[tuple[str, str], ...] = _key(
+        "Options of the sink's table: pairs `key=value`, separated by commas.", (), shown=False
+    )  # may hold passwords
+    converter_after_transform: str = _key("SOFT_DELETE: a deletion becomes an insertion.", "", values=("", SOFT_DELETE))
     origin: Origin = field(default_factory=Origin, compare=False, repr=False)
 
 
@@ -126,8 +160,8 @@ class TransformDef:
 class FunctionDef:
     """One item of ``user-defined-function``: the name that SQL calls, and Python with one function ``eval``."""
 
-    name: str
-    python_code: str
+    name: str = _key("The name in expressions.")
+    python_code: str = _key("Python with one function `eval`, whose hints say its types.")
     origin: Origin = field(default_factory=Origin, compare=False, repr=False)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -20,7 +20,9 @@ from penstock.ingest.definition import (
     SinkDef,
     SourceDef,
     TransformDef,
+    keys_of,
 )
+from penstock.ingest.grammar import COLLECTOR, DELIMITER, EXCLUDE, FUNCTIONS, INCLUDE, MAPPING, SHORT_SETTINGS
 from penstock.ingest.transforms import split_table_options
 from penstock.ingest.tree import TOP, Entry, Tree
 from penstock.options import Origin
@@ -29,10 +31,6 @@ from penstock.settings.ignored import WITHOUT_EFFECT
 
 #: Keys of Flink CDC that are not supported, and what to write instead.
 _PIPELINE_LATER = {"model": "use the built-in functions of SQL, or functions in Python"}
-#: The key of the text between the options of a table, which is not a field of a rule.
-_DELIMITER = "table-options.delimiter"
-_COLLECTOR = "dirty-data.collector"
-_FUNCTIONS = "user-defined-function"
 #: Keys of functions that are not supported, and what to write instead.
 _FUNCTION_LATER = {
     "classpath": "write the function in Python, below 'python-code'",
@@ -40,20 +38,11 @@ _FUNCTION_LATER = {
     "python-executable": "tasks run the Python that Spark runs",
     "python-files": "install the modules where tasks run",
 }
-_SCHEMA_CHANGES = ("include.schema.changes", "exclude.schema.changes")
-_MAPPING = "sink.tableId-to-topic.mapping"
 #: Keys below 'pipeline' that are accepted, and why they have no effect.
 _WITHOUT_EFFECT = {
     "operator.uid.prefix": "a job finds its checkpoint by its name",
     "schema-operator.rpc-timeout": "there is no schema operator",
 }
-#: Settings that have a shorter key below 'pipeline'.
-_SETTINGS = {
-    "name": "pipeline.name",
-    "parallelism": "parallelism.default",
-    "local-time-zone": "table.local-time-zone",
-}
-
 #: The most known keys that a hint lists.
 _MOST_KEYS = 12
 #: Key to its text and the entry it came from.
@@ -69,20 +58,20 @@ def parse_pipeline(text: str, *, file: str = "", variables: Mapping[str, str] | 
     tree = Tree(text, file, variables or {})
     top = _read_top(tree)
     source = _read_texts(tree, top["source"].value, "source") if "source" in top else {}
-    lists = _read_lists(tree, top["sink"], _SCHEMA_CHANGES) if "sink" in top else {}
+    lists = _read_lists(tree, top["sink"], (INCLUDE, EXCLUDE)) if "sink" in top else {}
     sink = _read_texts(tree, top["sink"].value, "sink") if "sink" in top else {}
     for key, side in (("source", source), ("sink", sink)):
         if key not in top:
             tree.problem(tree.root, "is required", key, f"write '{key}:' and 'type: kafka' below it")
         elif "type" not in side and "type" not in tree.keys(top[key].value):
             tree.problem(top[key].at, "needs a 'type'", key, "for example 'type: kafka'")
-    if _MAPPING in source:
-        tree.warn(source[_MAPPING][1].at, f"'{_MAPPING}' belongs to the sink and is read there")
-        sink.setdefault(_MAPPING, source.pop(_MAPPING))
-    routes = [RouteDef(**route) for route in _read_items(tree, top, "route", RouteDef, ("source-table", "sink-table"))]
+    if MAPPING in source:
+        tree.warn(source[MAPPING][1].at, f"'{MAPPING}' belongs to the sink and is read there")
+        sink.setdefault(MAPPING, source.pop(MAPPING))
+    routes = [RouteDef(**route) for route in _read_items(tree, top, "route", RouteDef)]
     transforms = [
         each
-        for transform in _read_items(tree, top, "transform", TransformDef, ("source-table",), also=(_DELIMITER,))
+        for transform in _read_items(tree, top, "transform", TransformDef, also=(DELIMITER,))
         if (each := _make_transform(tree, **transform)) is not None
     ]
     functions = tuple(_read_functions(tree, top["pipeline"])) if "pipeline" in top else ()
@@ -92,7 +81,7 @@ def parse_pipeline(text: str, *, file: str = "", variables: Mapping[str, str] | 
         raise PipelineError(tuple(tree.problems))
     return PipelineDef(
         SourceDef(*_read_side(tree, source, top["source"])),
-        SinkDef(*_read_side(tree, sink, top["sink"]), *(lists.get(key) for key in _SCHEMA_CHANGES)),
+        SinkDef(*_read_side(tree, sink, top["sink"]), *(lists.get(key) for key in (INCLUDE, EXCLUDE))),
         tuple(routes),
         tuple(transforms),
         options,
@@ -166,13 +155,14 @@ def _read_items(
     top: Mapping[str, Entry],
     part: str,
     cls: type[RouteDef | TransformDef | FunctionDef],
-    required: tuple[str, ...],
     later: Mapping[str, str] = MappingProxyType({}),
     also: tuple[str, ...] = (),
 ) -> Iterator[dict[str, Any]]:
     """The fields of ``cls`` for each item of the list ``part``, and the keys that are known ``also``. Adds a problem
     for an item that lacks a key."""
-    known = (*(each.name.replace("_", "-") for each in fields(cls) if each.name != "origin"), *also)
+    keys = keys_of(cls)
+    known = (*(each.name for each in keys), *also)
+    required = [each.name for each in keys if each.required]
     for node in tree.items(top[part].value, part) if part in top else ():
         texts = _read_texts(tree, node, part, known, later)
         missing = [key for key in required if key not in texts or not texts[key][0]]
@@ -195,7 +185,7 @@ def _make_transform(
     **others: Any,
 ) -> TransformDef | None:
     """A rule; None after a problem."""
-    delimiter = others.pop(_DELIMITER.replace("-", "_"), ",")
+    delimiter = others.pop(DELIMITER.replace("-", "_"), ",")
     try:
         options = split_table_options(table_options, delimiter)
     except ValueError as error:
@@ -230,11 +220,11 @@ def _read_lists(tree: Tree, top: Entry, keys: tuple[str, ...]) -> dict[str, tupl
 def _read_collector(tree: Tree, top: Entry) -> CollectorDef | None:
     """The collector of records that are left out, which is taken out of the other entries of a pipeline."""
     for at, value in list(top.value.value) if isinstance(top.value, MappingNode) else ():
-        if at.value == _COLLECTOR:
+        if at.value == COLLECTOR:
             top.value.value.remove((at, value))
-            texts = _read_texts(tree, value, _COLLECTOR)
+            texts = _read_texts(tree, value, COLLECTOR)
             if "type" not in texts:
-                tree.problem(at, "needs a 'type'", _COLLECTOR, "for example 'type: logger'")
+                tree.problem(at, "needs a 'type'", COLLECTOR, "for example 'type: logger'")
                 return None
             given = {key: text for key, (text, _) in texts.items()}
             return CollectorDef(given.pop("type").strip(), tuple(sorted(given.items())), _make_origin(tree, at, texts))
@@ -246,17 +236,16 @@ def _read_functions(tree: Tree, top: Entry) -> Iterator[FunctionDef]:
     if not isinstance(top.value, MappingNode):
         return
     for at, value in list(top.value.value):
-        if at.value == _FUNCTIONS:
+        if at.value == FUNCTIONS:
             top.value.value.remove((at, value))
-            lists = {_FUNCTIONS: Entry(_FUNCTIONS, at, value)}
+            lists = {FUNCTIONS: Entry(FUNCTIONS, at, value)}
             yield from (
-                FunctionDef(**each)
-                for each in _read_items(tree, lists, _FUNCTIONS, FunctionDef, ("name", "python-code"), _FUNCTION_LATER)
+                FunctionDef(**each) for each in _read_items(tree, lists, FUNCTIONS, FunctionDef, _FUNCTION_LATER)
             )
 
 
 def _read_pipeline(tree: Tree, top: Entry) -> PipelineOptions:
-    known = (*PipelineOptions.keys(), *_SETTINGS, *KEYS, *WITHOUT_EFFECT)
+    known = (*PipelineOptions.keys(), *SHORT_SETTINGS, *KEYS, *WITHOUT_EFFECT)
     texts = _read_texts(tree, top.value, "pipeline", known, _PIPELINE_LATER, is_known)
     origin = _make_origin(tree, top.at, texts)
     own_keys, found, given = PipelineOptions.keys(), PipelineOptions(), GivenSettings()
@@ -270,7 +259,7 @@ def _read_pipeline(tree: Tree, top: Entry) -> PipelineOptions:
             tree.warn(entry.at, f"'{key}' has no effect: {_WITHOUT_EFFECT[key]}")
         if key not in own_keys:
             try:
-                given.put(_SETTINGS.get(key, key), text, tree.place(entry.at), shown=f"'{entry.value.value}'")
+                given.put(SHORT_SETTINGS.get(key, key), text, tree.place(entry.at), shown=f"'{entry.value.value}'")
             except OptionsError as error:
                 tree.problems += (replace(each, key=key) for each in error.problems)
     try:

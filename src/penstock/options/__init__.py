@@ -14,6 +14,7 @@ from penstock.options.codec import (
     choice,
     number,
     one_of,
+    spell,
 )
 from penstock.options.options import (
     Absent,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
@@ -17,7 +17,10 @@ class Codec:
     """A pair of functions: ``parse`` from text to value, and ``show`` from value to text.
 
     ``parse`` raises ValueError, which says what it expected. ``values`` are the accepted texts, if there are only a
-    few. ``quoted`` is false if errors must not show the text, because part of it may be secret.
+    few. ``quoted`` is false if errors must not show the text, because part of it may be secret. ``pattern`` is a
+    regular expression of ECMA 262 that every accepted text matches, empty where there is none; ``low`` and ``high`` are
+    the bounds of a number. ``literal`` is the type of values in JSON and YAML whose texts are accepted, empty for none
+    but strings.
     """
 
     name: str
@@ -25,6 +28,10 @@ class Codec:
     show: Callable[[Any], str] = str
     values: tuple[str, ...] = ()
     quoted: bool = True
+    pattern: str = ""
+    low: int | None = None
+    high: int | None = None
+    literal: str = ""
 
     def read(self, text: str, *, secret: bool = False) -> Any:
         """The value of ``text``. Raises ValueError, which quotes the text unless it is or may be secret."""
@@ -139,10 +146,39 @@ def _check_pattern(text: str) -> str:
     return text
 
 
+def spell(texts: Iterable[str], *, any_case: bool = True, dashes: bool = False) -> str:
+    """A regular expression of ECMA 262 for one of these texts: in any case, or as they are written; with ``dashes``
+    they may have ``-`` for ``_`` and the other way round."""
+
+    def spell_one(char: str) -> str:
+        if dashes and char in "-_":
+            return "[-_]"
+        if any_case and char.lower() != char.upper():
+            return f"[{char.upper()}{char.lower()}]"
+        return f"\\{char}" if char in r"^$\.*+?()[]{}|/" else char
+
+    return f"({'|'.join(''.join(map(spell_one, text)) for text in texts)})"
+
+
+_BOOLEANS = ("true", "false")
+
 TEXT = Codec("String", lambda text: text)
-BOOLEAN = Codec("Boolean", _parse_boolean, lambda value: "true" if value else "false", ("true", "false"))
-INTEGER = Codec("Integer", _parse_integer)
-DURATION = Codec("Duration", _parse_duration, _show_duration)
+BOOLEAN = Codec(
+    "Boolean",
+    _parse_boolean,
+    lambda value: "true" if value else "false",
+    _BOOLEANS,
+    pattern=rf"^\s*{spell(_BOOLEANS)}\s*$",
+    literal="boolean",
+)
+INTEGER = Codec("Integer", _parse_integer, pattern=r"^\s*[+-]?\d+(_\d+)*\s*$", literal="integer")
+DURATION = Codec(
+    "Duration",
+    _parse_duration,
+    _show_duration,
+    pattern=rf"^\s*-?\d+\s*{spell(_UNITS)}\s*$",
+    literal="integer",
+)
 PATTERN = Codec("Regex", _check_pattern)
 LIST = Codec("List<String>", _parse_list, ";".join)
 #: The form of lists in the properties of Java clients: at least one item, separated by commas.
@@ -161,7 +197,7 @@ def number(low: int, high: int = 2**31 - 1) -> Codec:
             raise ValueError(f"expected a number between {low} and {high}")
         return value
 
-    return Codec("Integer", parse)
+    return replace(INTEGER, parse=parse, low=low, high=high)
 
 
 def one_of(*names: str, fold: Callable[[str], str] = str) -> Codec:
@@ -173,7 +209,9 @@ def one_of(*names: str, fold: Callable[[str], str] = str) -> Codec:
             raise ValueError(f"expected one of {', '.join(repr(name) for name in names)}")
         return name
 
-    return Codec("String", parse, values=names)
+    folds = {str: False, str.upper: True, str.lower: True}
+    pattern = rf"^\s*{spell(names, any_case=folds[fold])}\s*$" if fold in folds else ""
+    return Codec("String", parse, values=names, pattern=pattern)
 
 
 def choice(members: type[enum.Enum]) -> Codec:
@@ -186,4 +224,6 @@ def choice(members: type[enum.Enum]) -> Codec:
                 return member
         raise ValueError(f"expected one of {', '.join(str(member.value) for member in members)}")
 
-    return Codec("Enum", parse, lambda member: str(member.value), tuple(str(member.value) for member in members))
+    values = tuple(str(member.value) for member in members)
+    pattern = rf"^\s*{spell(values, dashes=True)}\s*$"
+    return Codec("Enum", parse, lambda member: str(member.value), values, pattern=pattern)

@@ -1,6 +1,6 @@
 """Schemas of tables that change: how types are widened, what changes there are, and what a pipeline does with them."""
 
-from penstock.schemas.behavior import ChangeFilter, SchemaChangeBehavior, derive_changes, describe_change
+from penstock.schemas.behavior import KIND_NAMES, ChangeFilter, SchemaChangeBehavior, derive_changes, describe_change
 from penstock.schemas.changes import (
     AddColumns,
     AlterColumnTypes,
@@ -19,6 +19,7 @@ from penstock.schemas.versions import Schemas, SchemaVersion, Side
 from penstock.schemas.widening import find_changes, widen_schema, widen_type
 
 __all__ = [
+    "KIND_NAMES",
     "AddColumns",
     "AlterColumnTypes",
     "AlterTableComment",

@@ -39,6 +39,9 @@ class SchemaChangeBehavior(enum.Enum):
 
 #: The changes that lenient pipelines leave out unless ``exclude.schema.changes`` is given.
 _LEFT_OUT = (DropTable.kind, TruncateTable.kind)
+_GROUPS = tuple(sorted({part for kind in KINDS for part in kind.split(".")[:2]}))
+#: All names that stand for kinds of changes.
+KIND_NAMES = ("all", *_GROUPS, *KINDS)
 
 
 @dataclass(frozen=True)
@@ -73,9 +76,8 @@ def find_kinds(name: str) -> frozenset[str]:
     text = name.strip().lower()
     found = frozenset(kind for kind in KINDS if text in ("all", kind, *kind.split(".")[:2]))
     if not found:
-        groups = sorted({part for kind in KINDS for part in kind.split(".")[:2]})
-        known = f"write 'all', one of {', '.join(groups)}, or one of {', '.join(KINDS)}"
-        hint = nearest(text, (*KINDS, *groups)) or known
+        known = f"write 'all', one of {', '.join(_GROUPS)}, or one of {', '.join(KINDS)}"
+        hint = nearest(text, (*KINDS, *_GROUPS)) or known
         raise SchemaError((Problem(f"there is no change of a schema '{name}'", hint=hint),))
     return found
 

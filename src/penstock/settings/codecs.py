@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from penstock.options import Codec
@@ -17,7 +18,7 @@ def restrict(codec: Codec, fits: Callable[[Any], bool], expected: str) -> Codec:
             raise ValueError(f"expected {expected}")
         return value
 
-    return Codec(codec.name, parse, codec.show)
+    return replace(codec, parse=parse)
 
 
 #: Text that is not empty.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from zoneinfo import ZoneInfo
 
@@ -31,7 +31,7 @@ TRY_RESOLVE = "TRY_RESOLVE"
 WRAP, FAIL, LATE = "WRAP", "FAIL", "LATE"
 
 _INTERVAL = restrict(DURATION, lambda value: value > timedelta(0), "a duration longer than 0 ms")
-_TIMEOUT = Codec("Duration", lambda text: DURATION.parse(text) or None, DURATION.show)
+_TIMEOUT = replace(DURATION, parse=lambda text: DURATION.parse(text) or None)
 
 
 @dataclass(frozen=True, kw_only=True)

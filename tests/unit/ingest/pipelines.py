@@ -17,6 +17,7 @@ from penstock.plan.planning import plan_job
 from penstock.schemas import Schemas, SchemaVersion
 from penstock.spi import HIDDEN, KIND
 from penstock.types import RowKind
+from tests.json_schemas import find_schema_errors
 
 SINK = """
 sink:
@@ -89,6 +90,7 @@ class Pipeline:
                 self.refused = found_counts.refused
                 self.batches = batches
                 self.rows += [row for each in batches for row in _show(each.version, each.rows)]
+                assert find_schema_errors(self.text) == []  # what runs, editors accept
                 return self
             evolutions = self.work.evolve(self.schemas, reports)
             assert evolutions
@@ -117,6 +119,11 @@ class Pipeline:
         self._offsets.clear()
         self._follow(self.work.evolve(self.schemas, self.work.survey([batch], Session("UTC"))))
         return self
+
+    def read(self, *messages: Message | Mapping[str, Any] | bytes) -> list[pa.RecordBatch]:
+        """The batches of the scan that has read these messages."""
+        given = [each if isinstance(each, Message) else Message(each) for each in messages]
+        return [batch for part in self._divide(given) for batch in part]
 
     def _divide(self, messages: Sequence[Message]) -> list[list[pa.RecordBatch]]:
         """The batches of each task: a partition's messages are in one."""

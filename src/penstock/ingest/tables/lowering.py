@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from penstock.errors import DefinitionError, OptionsError, PipelineError, Problem, SchemaError, UnsupportedError
+from penstock.ingest.collectors import FileOptions, read_collector
 from penstock.ingest.definition import PipelineDef, RouteDef, SinkDef, SourceDef, TransformDef
 from penstock.ingest.kafka import DDLS, DEFAULT_FORMAT, make_metadata_columns, refuse
 from penstock.ingest.kafka_options import InferenceStrategy, KafkaIngestSourceOptions
@@ -211,7 +212,7 @@ def _check_prefixes(given: Mapping[str, str], origin: Origin) -> None:
 
 
 def _make_policy(defn: PipelineDef, source: SourceTables, warn: Callable[[str], None]) -> ErrorPolicy:
-    """What happens to records that cannot be read. Raises OptionsError for an unknown collector."""
+    """What happens to records that cannot be read. Raises OptionsError for the collector."""
     given = dict(defn.source.options)
     most = KafkaIngestSourceOptions.from_text(given, defn.source.origin).max_errors
     tolerates = _is_true(given, "ingestion.ignore-errors")
@@ -219,17 +220,8 @@ def _make_policy(defn: PipelineDef, source: SourceTables, warn: Callable[[str], 
     ignores = tolerates or any(_is_true(given, key) for key in skips)
     collector, folder = defn.collector, ""
     if collector is not None:
-        place, options = collector.origin.locate(""), dict(collector.options)
-        folder = options.pop("path", "") if collector.type == "file" else ""
-        if collector.type not in ("logger", "file"):
-            hint = "use logger or file"
-            raise OptionsError((Problem(f"there is no collector '{collector.type}'", "type", place, hint),))
-        if collector.type == "file" and not folder:
-            hint = "for example 'path: /var/log/penstock/orders'"
-            raise OptionsError((Problem("needs the folder for its files", "path", place, hint),))
-        if options:
-            known = "it has the option 'path'" if collector.type == "file" else "it has no options"
-            raise OptionsError(tuple(Problem("unknown key", key, place, known) for key in options))
+        found, place = read_collector(collector), collector.origin.locate("")
+        folder = found.path if isinstance(found, FileOptions) else ""
         if not ignores:
             warn(
                 f"{place}: the collector keeps nothing, because the job ends at the first record that cannot be read: "

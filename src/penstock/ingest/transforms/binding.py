@@ -12,7 +12,7 @@ from weakref import WeakValueDictionary
 from penstock.errors import DefinitionError, PipelineError, Problem, UnsupportedError, nearest
 from penstock.flow.kernels.session import Session
 from penstock.flow.rows.envelope import EVENT_TYPE, NAMESPACE_NAME, SCHEMA_NAME, TABLE_NAME
-from penstock.ingest.definition import TransformDef
+from penstock.ingest.definition import SOFT_DELETE, TransformDef
 from penstock.ingest.transforms.rules import choose_rule, unescape_stars
 from penstock.ingest.transforms.table_transform import BoundRule, TableTransform
 from penstock.plan.expressions import Call, ColumnRef, Expression, columns_of, fields_of, substitute
@@ -28,7 +28,6 @@ _EVENT = "__data_event_type__"
 _METADATA = RowType(
     tuple(Field(name, _TEXT) for name in ("__namespace_name__", "__schema_name__", "__table_name__", _EVENT))
 )
-_SOFT_DELETE = "SOFT_DELETE"
 
 
 class DecimalPrecisionMode(enum.Enum):
@@ -98,13 +97,13 @@ class _Binding:
         condition = None
         if rule.filter.strip():
             condition = self._attempt(partial(self._bind_filter, items or (), values))
-        if rule.converter_after_transform not in ("", _SOFT_DELETE):
-            reason, hint = f"there is no converter '{rule.converter_after_transform}'", f"write {_SOFT_DELETE}"
+        if rule.converter_after_transform not in ("", SOFT_DELETE):
+            reason, hint = f"there is no converter '{rule.converter_after_transform}'", f"write {SOFT_DELETE}"
             self._add_problem("converter-after-transform", reason, hint)
         schema = self._make_schema(items) if items is not None else self.given
         self._check()
         assert items is not None  # noqa: S101 - or there is a problem
-        soft = rule.converter_after_transform == _SOFT_DELETE
+        soft = rule.converter_after_transform == SOFT_DELETE
         made = BoundRule(self.given, schema, tuple(values), self.session, condition, soft)
         self._attempt(made.compile)
         self._check()

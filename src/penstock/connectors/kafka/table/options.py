@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import ClassVar
 
@@ -87,7 +87,7 @@ def _at_least(low: int, expected: str) -> Codec:
             raise ValueError(f"expected {expected}")
         return found
 
-    return Codec("Integer", parse)
+    return replace(INTEGER, parse=parse, low=low)
 
 
 def _check_size(text: str) -> str:
