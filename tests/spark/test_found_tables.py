@@ -9,8 +9,12 @@ import pytest
 from confluent_kafka import KafkaException
 
 from penstock import engine
+from penstock.cli.main import main
 from penstock.engine import RunningJob
+from penstock.engine.checkpoint import read_location
+from penstock.engine.checkpoint.job_status import read_status
 from penstock.errors import AbortableError, SchemaError
+from penstock.flow.state.table_totals import Total
 from penstock.ingest import lower, parse_pipeline
 from tests.spark.failpoints import before_commit, failures
 from tests.waiting import while_running
@@ -95,6 +99,41 @@ def test_schemas_come_back_with_the_state(topics, topic, start, monkeypatch):
     running.stop()
     topics.write(source, [{"id": 3}])
     assert await_rows(start(source, target, JSON, more=route), topics, target, 3)[-1] == {"id": 3, "a": None}
+
+
+def test_rows_are_counted_exactly_over_failures_and_restarts(jobs, topics, topic, start, monkeypatch, capsys):
+    source, target = topic(), topic()
+    lines = JSON, "ingestion.ignore-errors: true", "scan.max-records-per-trigger: 2"
+    route = f"route:\n  - source-table: {source}\n    sink-table: {target}\n"
+
+    def totals(running: RunningJob) -> dict[str, Total]:
+        found = read_status(read_location(running.checkpoint.location))
+        return {each.table: each.total for each in found.tables}
+
+    topics.write(source, [{"id": 1}, b"{", {"id": 2}, {"id": 3}])
+    with monkeypatch.context() as patch:
+        before_commit(patch, failures(3, lambda: AbortableError("the brokers aborted it")))
+        with pytest.raises(AbortableError):
+            start(source, target, *lines, more=route).wait()
+    running = start(source, target, *lines, more=route)
+    await_rows(running, topics, target, 3)
+    running.stop()
+    assert totals(running) == {source: Total(3, 1)}
+    assert running.metrics[f"operator.tables.table.{source}.numRecordsIn"] == 3
+    assert running.metrics[f"operator.tables.table.{source}.numRecordsRefused"] == 1
+    assert running.metrics[f"operator.tables.table.{source}.schemaVersion"] == 1
+    topics.write(source, [b"[", {"id": 4, "new": True}])
+    running = start(source, target, *lines, more=route)
+    await_rows(running, topics, target, 4)
+    running.stop()
+    assert totals(running) == {source: Total(4, 2)}
+    assert running.progress.tables == {source: Total(1, 1)}
+    topics.write(source, [{"id": at} for at in range(7)])
+    place = running.checkpoint.location
+    assert main(["status", place, "--live", "--bootstrap-servers", jobs.bootstrap]) == 0
+    out = capsys.readouterr().out
+    assert "lag: 7 records" in out
+    assert f"{source}  4     2         2  " in out
 
 
 def test_a_pipeline_that_allows_no_change_goes_on_when_it_does(topics, topic, start):

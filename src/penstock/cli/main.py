@@ -20,6 +20,7 @@ _COMMANDS = {
     "penstock.cli.formats": ("decode", "encode"),
     "penstock.cli.savepoint": ("savepoint",),
     "penstock.cli.state": ("state",),
+    "penstock.cli.status": ("status",),
     "penstock.cli.schema": ("schema",),
     "penstock.cli.schemas": ("schemas",),
     "penstock.cli.txn": ("txn",),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import heapq
 import shutil
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 _LOG_EVERY_SECONDS = 5.0
 #: How long an idle job is silent: first this, then each time twice as long, up to an hour.
 _IDLE_SECONDS, _MOST_IDLE_SECONDS = 60.0, 3600.0
+#: How many tables are named of those with the most rows, and of those with the most records left out.
+_SHOWN_TABLES = 3
 
 
 class Reporter:
@@ -122,9 +126,31 @@ def _format_progress(done: Sequence[JobProgress], lags: Sequence[int | None], ra
         late = sum(step.late for _, step in steps)
         text += f", {count(late, 'late row')}" if late else ""
     text += f", state {format_size(sum(held))}" if held else ""
+    text += _describe_tables(done)
     if not live and (len(steps) > 1 or any(step.watermark is not None for _, step in steps)):
         text += f" ({'; '.join(_show_step(uid, step) for uid, step in steps)})"
     return text
+
+
+def _describe_tables(done: Sequence[JobProgress]) -> str:
+    """The number of tables, those with the most rows, and those with the most records that were left out; empty for
+    jobs that find none."""
+    rows, refused = Counter[str](), Counter[str]()
+    for table, total in (pair for each in done for pair in each.tables.items()):
+        if total.rows:
+            rows[table] += total.rows
+        if total.refused:
+            refused[table or "(unknown)"] += total.refused
+    text = f", {count(len(rows), 'table')}{_name_largest(rows)}" if rows else ""
+    return text + (f", {refused.total():,} left out{_name_largest(refused)}" if refused else "")
+
+
+def _name_largest(numbers: Mapping[str, int]) -> str:
+    """The few tables with the largest numbers, in brackets."""
+    largest = heapq.nsmallest(_SHOWN_TABLES, numbers.items(), key=lambda each: (-each[1], each[0]))
+    shown = [f"{table} {number:,}" for table, number in largest]
+    shown += ["..."] if len(numbers) > len(largest) else []
+    return f" ({', '.join(shown)})" if shown else ""
 
 
 def _show_step(uid: str, step: StepProgress) -> str:

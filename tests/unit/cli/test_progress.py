@@ -12,6 +12,7 @@ import pytest
 from penstock.cli.reporter import Reporter
 from penstock.cli.run import _say_result
 from penstock.engine import JobProgress, StepProgress
+from penstock.flow.state.table_totals import Total
 
 #: Committed a moment ago.
 DONE = JobProgress(records_in=3, records_out=1000, batches=1, committed_at=2e9)
@@ -109,3 +110,13 @@ def test_a_quiet_job_says_warnings_only(capsys: pytest.CaptureFixture[str]) -> N
     reporter.progress([Running(DONE)])  # type: ignore[list-item]
     reporter.warn("look out")
     assert lines(capsys) == ["warning: look out"]
+
+
+def test_tables_are_named_that_have_the_most_rows_or_errors(capsys: pytest.CaptureFixture[str]) -> None:
+    """A line stays one line, with any number of tables."""
+    tables = {f"shop.t{number:05}": Total(number, 0) for number in range(10_000)}
+    found = line(capsys, Running(replace(DONE, tables=tables)))
+    assert found.endswith(", 9,999 tables (shop.t09999 9,999, shop.t09998 9,998, shop.t09997 9,997, ...)")
+    tables = {"a": Total(3, 0), "b": Total(5, 2), "": Total(0, 7)}
+    found = line(capsys, Running(replace(DONE, tables=tables)))
+    assert found.endswith(", 2 tables (b 5, a 3), 9 left out ((unknown) 7, b 2)")

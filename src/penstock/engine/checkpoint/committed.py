@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from penstock.clock import now_ms
 from penstock.engine.checkpoint.documents import JobCheckpoint
 from penstock.errors import CheckpointError, CheckpointUnavailableError
 from penstock.flow.state.manifest import Manifest
@@ -36,17 +37,19 @@ class Committed:
     begun: int | None = None
     #: The documents of the sources, by uid: which data they read.
     sources: Mapping[str, dict[str, Any]] = field(default_factory=dict)
+    #: When it was committed, in milliseconds since the epoch; None where the checkpoint does not say it.
+    time_ms: int | None = None
 
 
 def write_state(checkpoint: Checkpoint, batch: Batch, state: str, *, bound: bool = False) -> None:
     """Write the document :data:`STATE` after a batch that was committed with the reference ``state``, unless a copy of
-    the job has written one. It has the positions too: those in Spark's log may be of a copy of the job, which has
-    replaced them since.
+    the job has written one. It has the time, and the positions too: those in Spark's log may be of a copy of the job,
+    which has replaced them since.
 
     ``bound``: the progress of a target has this reference. Then it replaces that of another attempt, which was written
     while the tables of the job were not exactly-once, or before the target lost its last commit.
     """
-    document = {"batch": batch.id, "state": state, "positions": list(batch.end)}
+    document = {"batch": batch.id, "state": state, "positions": list(batch.end), "time_ms": now_ms()}
     checkpoint.advance(STATE, batch.id, document, replace=bound)
 
 
@@ -128,4 +131,5 @@ def read_committed(checkpoint: JobCheckpoint) -> Committed:
         state=(state or {}).get("state") or known.get("origin", {}).get("state", ""),
         begun=begun,
         sources={uid: document for uid, document in documents if document is not None},
+        time_ms=(state or {}).get("time_ms"),
     )

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from penstock.engine.checkpoint import JobCheckpoint
 from penstock.errors import AnotherCopyError, CheckpointError
 from penstock.flow.state.inspection import TableSize
+from penstock.flow.state.table_totals import Total
 from penstock.flow.time.watermarks import OperatorTime
 from penstock.plan.nodes import Job
 from penstock.spi import (
@@ -46,7 +47,8 @@ class JobProgress:
     written, all since the start. ``files_left`` files are still to be read. ``committed_at`` is the Unix time of the
     last committed batch. ``restarts`` counts the restarts, ``last_failure`` is the failure before the last one.
     ``state_rows`` and ``state_bytes`` are the size of the state after the last batch, about; None in a job without
-    state. ``steps`` has the steps by uid."""
+    state. ``steps`` has the steps by uid, and ``tables`` what was read of each table that the job has found; the name
+    is empty for records that were left out, and whose table is not known."""
 
     batch: int = -1
     records_in: int = 0
@@ -61,6 +63,7 @@ class JobProgress:
     state_rows: int | None = None
     state_bytes: int | None = None
     steps: Mapping[str, StepProgress] = field(default_factory=dict, hash=False)
+    tables: Mapping[str, Total] = field(default_factory=dict, hash=False)
 
 
 def describe_batch(

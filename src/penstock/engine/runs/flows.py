@@ -45,6 +45,7 @@ from penstock.flow.state.inspection import TableSize, size_of
 from penstock.flow.state.kept_output import KeptOutput
 from penstock.flow.state.manifest import Manifest, Sinks, merge_reports
 from penstock.flow.state.storage import Storage
+from penstock.flow.state.table_totals import Total, count_totals
 from penstock.flow.time.watermarks import MeasuredWatermarks, OperatorTime
 from penstock.plan.arranging import arrange_keys
 from penstock.plan.nodes import Job, Scan
@@ -340,13 +341,15 @@ class FlowRun:
         # The manifest records the batch's tables. Without state, only those that repeat batches matter.
         sinks = self._sinks
         changed = sinks != before.sinks and bool(state or sinks.repeating)
-        counts = self._count_tables(rows, before, batch)
-        changed = changed or schemas != before.schemas or bool(counts and counts.new)
+        counts, totals = self._count_tables(rows, before, batch), before.totals
+        if counts is not None:
+            totals = totals.add(self._states.storage, count_totals(counts.rows, counts.new), f"{name}.totals")
+        changed = changed or schemas != before.schemas or totals != before.totals
         if final or reports or self._several or times != before.times or changed or restated:
             seen = operator_times(before.operator_times, self._operator_reports)
             after = merge_reports(before, batch.id, reports, now, times)
             after = replace(after, sinks=sinks, operator_times=seen, final=final, schemas=schemas)
-            after = replace(after, refused=counts.refused if counts else before.refused)
+            after = replace(after, refused=counts.refused if counts else before.refused, totals=totals)
             self._check_shared(after.files() - before.files())
             if self._several:
                 output = choose_output(rows, self.committers)
@@ -458,12 +461,27 @@ class FlowRun:
         reports, self._operator_reports = self._operator_reports, {}
         for uid, each in reports.items():
             each.count(self.context.operator(uid))
+        if self._counted is not None:
+            self._count_rows(self._counted)
+
+    def _count_rows(self, counted: TableCounts) -> None:
+        """Give what a committed batch has read of tables, and the versions of their schemas, as metrics."""
+        group = self.context.operator("tables")
+        group.counter("numRecordsRefused").inc(sum(counted.new.values()))
+        for table, number in counted.new.items():
+            if table:
+                group.add_group("table", table).counter("numRecordsRefused").inc(number)
+        for table, number in counted.rows.items():
+            group.add_group("table", table).count("numRecordsIn", "numRecordsInPerSecond", number)
+        for version in self._tables_schemas.take_versions() if self._tables_schemas is not None else ():
+            table_group = group.add_group("table", version.table)
+            table_group.gauge("schemaVersion", partial(float, version.number))
+            table_group.gauge("lastSchemaChange", partial(float, version.time_ms))
+
+    def take_counts(self) -> Mapping[str, Total]:
+        """What the committed batch has read of tables that the job finds, by table; empty on the next call."""
         counted, self._counted = self._counted, None
-        if counted is not None:
-            group = self.context.operator("tables")
-            group.counter("numRecordsRefused").inc(counted.new)
-            for table, number in counted.rows.items():
-                group.add_group("table", table).count("numRecordsIn", "numRecordsInPerSecond", number)
+        return {} if counted is None else count_totals(counted.rows, counted.new)
 
     def _ask(self, at: int | None) -> None:
         """Request a batch from the sources at this time; None cancels the request."""

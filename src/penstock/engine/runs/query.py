@@ -39,6 +39,7 @@ from penstock.engine.session import close_idle_callbacks, is_alive, kernel_sessi
 from penstock.errors import BatchError, ExecutionError, PenstockError, RecordError
 from penstock.flow.graph.outlets import Target
 from penstock.flow.graph.routes import outputs_of, plan_reading
+from penstock.flow.state.table_totals import add_totals
 from penstock.plan.nodes import Job, Scan, scans
 from penstock.spi import (
     Batch,
@@ -380,7 +381,9 @@ class Query:
         files = sum(
             source.lag(end) or 0 for source, end in zip(self._sources, batch.end, strict=True) if source.of_files
         )
-        before = self.progress if flow is None else self._with_state(flow)
+        before = self.progress
+        if flow is not None:
+            before = replace(self._with_state(flow), tables=add_totals(before.tables, flow.take_counts()))
         self._reached = batch.end
         self.progress = replace(
             before,

@@ -34,6 +34,9 @@ class TableSchemas:
     _explained: bool = False
     #: The files of the schemas of the batch under way.
     _files: tuple[str, ...] = ()
+    #: The numbers of the versions of tables that :meth:`take_versions` has given, and the files that they are in.
+    _told: dict[str, int] = field(default_factory=dict)
+    _told_files: tuple[str, ...] = ()
     #: How versions of tables are written, by the numbers of the versions.
     _outputs: dict[int, Output] = field(default_factory=dict)
 
@@ -125,6 +128,15 @@ class TableSchemas:
             self._explained = True
             for each in self.work.explain_unused(tables):
                 self.warn(each)
+
+    def take_versions(self) -> list[SchemaVersion]:
+        """The present versions of tables of the source that are other ones than at the last call."""
+        if self._files == self._told_files:
+            return []
+        present = read_schemas(self.place, self._files).sources
+        found = [each for table, each in present.items() if self._told.get(table) != each.number]
+        self._told, self._told_files = {table: each.number for table, each in present.items()}, self._files
+        return found
 
     def _find_place(self, evolution: Evolution, batch: Batch) -> str:
         """The place of the first record that shows a version."""

@@ -58,12 +58,12 @@ FindPlace: TypeAlias = Callable[[int, int], str]
 
 @dataclass(frozen=True)
 class TableCounts:
-    """The rows that were read of each table in a batch, and the number of all records that the job has ever left out,
-    and in this batch."""
+    """The rows that were read of each table in a batch, the number of all records that the job has ever left out, and
+    that of those in this batch, by table; the name is empty where it is not known."""
 
     rows: Mapping[str, int]
     refused: int
-    new: int
+    new: Mapping[str, int]
 
 
 @dataclass(frozen=True)

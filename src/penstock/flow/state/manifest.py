@@ -16,6 +16,7 @@ from penstock.flow.state.kept_output import KeptOutput, content_changed_error
 from penstock.flow.state.parts import part_of
 from penstock.flow.state.segments import END, SegmentRef
 from penstock.flow.state.storage import Storage, missing_error
+from penstock.flow.state.table_totals import TableTotals
 from penstock.flow.time.watermarks import OperatorTime, WatermarkProgress
 
 VERSION = 1
@@ -50,8 +51,8 @@ class Manifest:
     it; no batch may follow. ``identities`` say what the meaning of the state of each step depends on, by uid, as
     :mod:`penstock.plan.step_identity` has it; former versions wrote none. ``measures`` say the same of ``times``: what
     is measured, by the names of generators. ``schemas`` are the files with the schemas of tables that the job has
-    found, in their order (:mod:`penstock.flow.state.schema_log`), and ``refused`` is the number of records that it has
-    left out.
+    found, in their order (:mod:`penstock.flow.state.schema_log`), ``refused`` is the number of records that it has left
+    out, and ``totals`` has the rows that it has read of each table.
     """
 
     batch: int = -1
@@ -66,6 +67,7 @@ class Manifest:
     measures: Mapping[str, str] = field(default_factory=dict)
     schemas: tuple[str, ...] = ()
     refused: int = 0
+    totals: TableTotals = field(default_factory=TableTotals)
 
     @property
     def keeps_nothing(self) -> bool:
@@ -74,7 +76,8 @@ class Manifest:
 
     def files(self) -> frozenset[str]:
         """The names of the files that hold the state."""
-        return frozenset((*(ref.file for ref in self._walk_refs()), *self.schemas))
+        totals = (each.name for each in self.totals.files)
+        return frozenset((*(ref.file for ref in self._walk_refs()), *self.schemas, *totals))
 
     def _walk_refs(self) -> Iterator[SegmentRef]:
         for tables in self.operators.values():
@@ -107,6 +110,7 @@ class Manifest:
             "measures": self.measures,
             "schemas": list(self.schemas),
             "refused": self.refused,
+            "totals": self.totals.to_json(),
         }
         said = {name: each for name, each in about.items() if each}
         data = to_canonical_json(
@@ -160,6 +164,7 @@ class Manifest:
             found.get("measures", {}),
             tuple(found.get("schemas", ())),
             found.get("refused", 0),
+            TableTotals.from_json(found.get("totals", {})),
         )
 
 
@@ -201,6 +206,7 @@ def merge_reports(
         measures=before.measures,
         schemas=before.schemas,
         refused=before.refused,
+        totals=before.totals,
     )
 
 

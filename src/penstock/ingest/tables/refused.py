@@ -6,6 +6,7 @@ import base64
 import json
 import logging
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -46,10 +47,11 @@ class RefusedRecord:
 
 @dataclass(frozen=True)
 class TaskCounts:
-    """What a task has read of each table, and the records that it has left out, of which it has counted ``refused``."""
+    """What a task has read of each table, and the records that it has left out, which are counted by table in
+    ``refused``; the name is empty where it is not known."""
 
     rows: Mapping[str, int] = field(default_factory=dict)
-    refused: int = 0
+    refused: Mapping[str, int] = field(default_factory=dict)
     records: Sequence[RefusedRecord] = ()
 
     def to_bytes(self) -> bytes:
@@ -61,14 +63,13 @@ class TaskCounts:
     @classmethod
     def merge_reports(cls, reports: Sequence[bytes]) -> TaskCounts:
         """The sum of the reports of tasks, with the records in the order of their places."""
-        rows: dict[str, int] = {}
-        refused = 0
+        rows: Counter[str] = Counter()
+        refused: Counter[str] = Counter()
         records: list[RefusedRecord] = []
         for report in reports:
-            own, count, found = json.loads(report)
-            for table, number in own.items():
-                rows[table] = rows.get(table, 0) + number
-            refused += count
+            own, counts, found = json.loads(report)
+            rows.update(own)
+            refused.update(counts)
             records += map(RefusedRecord.from_json, found)
         records.sort(key=lambda each: (each.partition, each.offset))
         return cls(rows, refused, records)
@@ -88,15 +89,16 @@ class ErrorPolicy:
         """Keep what was left out of a batch, after ``before`` records in all. The number of all such records then.
         ``find_place`` gives the place of a record by the number of its partition and its offset. Raises ExecutionError
         if it is too many, or if they cannot be kept."""
-        total = before + counts.refused
-        if not counts.refused:
+        new = sum(counts.refused.values())
+        total = before + new
+        if not new:
             return total
         places = [find_place(each.partition, each.offset) for each in counts.records]
         if self.folder:
             self._write(batch, zip(places, counts.records, strict=True))
         for place, each in zip(places[:_LOGGED_RECORDS], counts.records, strict=False):
             _log.warning("%s", _describe(place, each))
-        left = counts.refused - min(len(places), _LOGGED_RECORDS)
+        left = new - min(len(places), _LOGGED_RECORDS)
         if left:
             _log.warning("batch %d: %d more records were left out", batch, left)
         if 0 <= self.most < total:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -54,8 +55,8 @@ class IngestTask:
         self._source, self._binder, self._errors, self._schemas = source, binder, errors, schemas
         self._tables: dict[str, _OpenTable] = {}
         self._insufficient: dict[str, _OpenTable] = {}
-        self._rows: dict[str, int] = {}
-        self._refused = 0
+        self._rows: Counter[str] = Counter()
+        self._refused: Counter[str] = Counter()
         self._records: list[RefusedRecord] = []
 
     def process(self, rows: pa.RecordBatch) -> Iterator[TableRows]:
@@ -121,7 +122,8 @@ class IngestTask:
         except RecordError:
             return None
         for (table, _), count in zip(parts, read, strict=True):
-            self._rows[table.name] = self._rows.get(table.name, 0) + count
+            if count:
+                self._rows[table.name] += count
         return found
 
     def report_schemas(self) -> bytes:
@@ -193,7 +195,8 @@ class IngestTask:
             self._refuse(bad, rows, table.name)
             made = made.filter(pa.array(~np.isin(message, [each.index for each in bad])))
             found = _compute(table.bound, made)
-        self._rows[table.name] = self._rows.get(table.name, 0) + made.num_rows
+        if made.num_rows:
+            self._rows[table.name] += made.num_rows
         yield from found
 
     def _drop_misfits(self, table: _OpenTable, rows: SourceRows) -> SourceRows:
@@ -241,7 +244,8 @@ class IngestTask:
                 f"look at the record; '{self._source.prefix}ignore-parse-errors: true' and "
                 "'ingestion.ignore-errors: true' leave records like it out",
             )
-        self._refused += len(bad)
+        if bad:
+            self._refused[table] += len(bad)
         for each in bad[: MOST_REPORTED - len(self._records)]:
             place, value = rows.origin(each.index), rows.value(each.index)
             self._records.append(RefusedRecord(*place, table, each.reason, each.field, value))
