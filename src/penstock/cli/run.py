@@ -44,6 +44,13 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         add_variables(parser)
         parser.set_defaults(run=function)
         _add_state(parser)
+        if name == "check":
+            parser.add_argument(
+                "--live",
+                action="store_true",
+                help="look at the records in the topics of a pipeline, and show which tables it would find, and what "
+                "it would do to the tables that it knows; nothing is written",
+            )
         if name == "run":
             parser.set_defaults(terminal_status=3)
             parser.add_argument(
@@ -140,6 +147,10 @@ def _check(arguments: argparse.Namespace) -> int:
         if report is not None:
             print(f"  {report.title}", *(f"    {line}" for line, _ in report.lines()), sep="\n")
             reports.append(report)
+        if arguments.live:
+            from penstock.cli.live_check import check_live
+
+            print(*(f"  {line}" for line in check_live(job)), sep="\n")
     for report in reports:
         report.check()
     return 0

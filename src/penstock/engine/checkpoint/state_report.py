@@ -3,8 +3,9 @@ Spark, before anything is started (rule "look before taking over")."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from penstock.engine.checkpoint import JobCheckpoint, job_location, local_checkpoint, read_location
 from penstock.engine.checkpoint.committed import STATE, read_state
@@ -14,10 +15,14 @@ from penstock.flow.graph.planner import plan_sinks
 from penstock.flow.kernels.session import Session
 from penstock.flow.state.changed_queries import Fitting, Verdict, check, known_identities
 from penstock.flow.state.manifest import Manifest
+from penstock.flow.state.schema_log import read_schemas
 from penstock.flow.state.storage import Storage
 from penstock.plan.arranging import arrange_keys
 from penstock.plan.nodes import Job, scans
 from penstock.plan.walk import keeps_state
+from penstock.schemas import Schemas
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -59,6 +64,50 @@ def readable_checkpoint(job: Job) -> JobCheckpoint | None:
         return None
 
 
+@dataclass(frozen=True)
+class _Beginning:
+    """The state that a job would continue from: the checkpoint or the savepoint at ``place``, and the reference to the
+    state in it. ``new``: it is a savepoint."""
+
+    place: JobCheckpoint
+    reference: str
+    new: bool
+
+    @property
+    def where(self) -> str:
+        """The place, for messages."""
+        return f"the {'savepoint' if self.new else 'checkpoint'} '{self.place.location}'"
+
+    def read(self, read: Callable[[Storage, str], _T]) -> _T:
+        """What ``read`` makes of the folder of the state and the reference, again if the job runs and has deleted what
+        it no longer needs. Raises CheckpointError."""
+        storage, reference = Storage.from_uri(self.place.folder(STATE)), self.reference
+        while True:
+            try:
+                return read(storage, reference)
+            except CheckpointError:
+                again = _committed(self.place)
+                if not again or again == reference:
+                    raise
+                reference = again
+
+
+def _find_beginning(job: Job) -> _Beginning | None:
+    """The state that a start of ``job`` would continue from; None as in :func:`state_report`."""
+    settings = job.settings
+    place = None if settings.batch or not settings.checkpointing else readable_checkpoint(job)
+    if place is None:
+        return None
+    if place.read("job") is not None:
+        found = _Beginning(place, _committed(place), new=False)
+    elif settings.savepoint is not None:
+        place = read_location(settings.savepoint)
+        found = _Beginning(place, read_savepoint(place).content.state, new=True)
+    else:
+        return None
+    return found if found.reference else None
+
+
 def state_report(job: Job) -> StateReport | None:
     """What becomes of the state that a start of ``job``, which is planned, would continue from. None if there is none,
     if only Spark can read its place, or in batch mode, which keeps none.
@@ -66,37 +115,46 @@ def state_report(job: Job) -> StateReport | None:
     Raises CheckpointError for files that are missing or damaged, and UnsupportedError for a job that cannot be
     computed.
     """
-    settings = job.settings
-    place = None if settings.batch or not settings.checkpointing else readable_checkpoint(job)
-    if place is None:
+    settings, found = job.settings, _find_beginning(job)
+    if found is None:
         return None
-    unclaimed, where = False, f"the checkpoint '{place.location}'"
-    if place.read("job") is None:
-        if settings.savepoint is None:
-            return None
-        place, unclaimed = read_location(settings.savepoint), settings.ignore_unclaimed_state
-        where = f"the savepoint '{place.location}'"
-        reference = read_savepoint(place).content.state
-    else:
-        reference = _committed(place)
-    if not reference:
+
+    def report(storage: Storage, reference: str) -> StateReport | None:
+        manifest = Manifest.read(storage, reference)
+        fitting = fitting_of(job, manifest, unclaimed=found.new and settings.ignore_unclaimed_state)
+        if found.new:
+            fitting = replace(fitting, reset=settings.reset_state)
+        names = (*fitting.steps, *manifest.operators)
+        unknown = tuple(each for each in settings.reset_state if each not in names)
+        verdicts = fitting.verdicts(manifest, storage)
+        return StateReport(found.where, manifest.batch, verdicts, unknown) if verdicts else None
+
+    return found.read(report)
+
+
+@dataclass(frozen=True)
+class KnownSchemas:
+    """The schemas of the tables that a job has found, after ``batch``. ``where`` is its checkpoint or savepoint, as
+    messages name it."""
+
+    where: str
+    batch: int
+    schemas: Schemas
+
+
+def find_schemas(job: Job) -> KnownSchemas | None:
+    """The schemas that a start of ``job`` would continue from; None as in :func:`state_report`. Raises CheckpointError
+    for files that are missing or damaged."""
+    found = _find_beginning(job)
+    if found is None:
         return None
-    storage, new = Storage.from_uri(place.folder(STATE)), place.read("job") is None
-    while True:
-        try:
-            manifest = Manifest.read(storage, reference)
-            fitting = fitting_of(job, manifest, unclaimed=unclaimed)
-            if new:
-                fitting = replace(fitting, reset=settings.reset_state)
-            names = (*fitting.steps, *manifest.operators)
-            unknown = tuple(each for each in settings.reset_state if each not in names)
-            verdicts = fitting.verdicts(manifest, storage)
-            return StateReport(where, manifest.batch, verdicts, unknown) if verdicts else None
-        except CheckpointError:
-            again = _committed(place)
-            if not again or again == reference:
-                raise  # else the job runs, and has deleted what it no longer needs
-            reference = again
+
+    def read(storage: Storage, reference: str) -> KnownSchemas:
+        manifest = Manifest.read(storage, reference)
+        schemas = read_schemas(found.place.folder(STATE), manifest.schemas)
+        return KnownSchemas(found.where, manifest.batch, schemas)
+
+    return found.read(read)
 
 
 def claimed_steps(job: Job, savepoint: str) -> frozenset[str]:
