@@ -28,7 +28,8 @@ def with_dead_letters(job: Job) -> Job:
 
 
 def _is_direct(node: Node) -> bool:
-    """Whether a single path without state leads to ``node`` from its only scan."""
-    while len(node.inputs) == 1 and not isinstance(node, Stateful):
+    """Whether a single path without state, and without a step that makes rows of many tables, leads to ``node`` from
+    its only scan."""
+    while len(node.inputs) == 1 and not isinstance(node, Stateful) and node.tables_work is None:
         (node,) = node.inputs
     return isinstance(node, Scan)

@@ -251,7 +251,7 @@ def test_the_reason_of_a_dead_letter_is_not_longer_than_a_record_may_be():
     record = {
         name: pa.nulls(1, arrow_type(field.type)) for name, field in zip(LETTER.names, LETTER.fields, strict=True)
     }
-    (letter,) = build_letters(found, record, "orders", 3, [100]).to_pylist()
+    (letter,) = build_letters(found, record, [("orders", 3, 100)]).to_pylist()
     told = {each["key"].removeprefix("penstock.dead-letter."): each["value"].decode() for each in letter["headers"]}
     assert (told["field"], told["reason"]) == ("f?", "?" + "é" * 999)
 

@@ -104,8 +104,9 @@ class Edge:
 @dataclass(frozen=True)
 class Branch:
     """The rows of a scan on their way to an edge; with ``output`` to that output of the job instead. Without ``calc``
-    they are the scan's dead letters, or with ``tables`` rows of many tables. ``awaited`` are the numbers of the
-    generators whose watermark it reads."""
+    they are the scan's dead letters, or with ``tables`` rows of many tables; ``refusing`` is the output of those whose
+    records that cannot be read are the dead letters. ``awaited`` are the numbers of the generators whose watermark it
+    reads."""
 
     scan: int
     calc: BatchTransform | None
@@ -113,6 +114,7 @@ class Branch:
     output: int | None = None
     awaited: tuple[int, ...] = ()
     tables: SessionTables | None = None
+    refusing: int | None = None
 
 
 @dataclass(frozen=True)
@@ -392,6 +394,9 @@ class _Work:
                 self.outlets.write_tables(branch.output, branch.tables.work, task.process(rows))
             elif branch.calc is not None:
                 self._deliver(branch, self._compute(branch, rows))
+            elif branch.refusing is not None:  # the branch of its tables comes before
+                for letters in self.tables[branch.refusing].take_letters():
+                    self._deliver(branch, letters)
             elif branch.output is not None:
                 self._deliver(branch, select_dead_letters(batch, self.flow.outputs[branch.output].schema.names))
         for division in reading.divisions:

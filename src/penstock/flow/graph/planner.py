@@ -84,7 +84,9 @@ class Planner:
         """Add all that feeds a sink, which is the output of this number."""
         if sink.takes_dead_letters:
             (scan,) = (each for each in self.scans if each is _scan_of(sink.input))
-            self.branches.append(Branch(self.scans.index(scan), None, output=output))
+            number = self.scans.index(scan)
+            finding = (each.output for each in self.branches if each.tables is not None and each.scan == number)
+            self.branches.append(Branch(number, None, output=output, refusing=next(finding, None)))
             return
         if sink.input.tables_work is not None:
             tables = SessionTables(sink.input.tables_work, self.session)

@@ -36,6 +36,9 @@ class TablesTask(Protocol):
     def report_schemas(self) -> bytes:
         """What the driver must know to write newer schemas; empty if these are enough. Called after all rows."""
 
+    def take_letters(self) -> Iterable[pa.RecordBatch]:
+        """The records that were refused since the last call, as rows of the sink of dead letters."""
+
     def report_rows(self) -> bytes:
         """What was read and refused, for the driver to count. Called after all rows."""
 

@@ -28,6 +28,7 @@ from penstock.schemas import ChangeFilter, SchemaChangeBehavior, TableSchema
 from penstock.spi import (
     CHANGES,
     INSERTIONS,
+    BuildsDeadLetters,
     ChangeFormat,
     Column,
     ColumnKind,
@@ -128,7 +129,8 @@ def make_source(source: SourceDef, warn: Callable[[str], None]) -> tuple[Scan, S
     metadata = make_metadata_columns(options.metadata, origin)
     known = {prefix + key for key in found.options.keys()} | {f"{identifier}.{key}" for key in found.inference.keys()}  # noqa: SIM118
     _check_prefixes(given, origin)
-    table = _define_messages(source, given, known, metadata)
+    kept = make_metadata_columns(_OF_LETTERS, origin) if _LETTERS in given else ()
+    table = _define_messages(source, given, known, (*metadata, *(each for each in kept if each not in metadata)))
     declared = {
         ".".join(each.id): _read_schema(each.columns, each.primary_key) for each in _parse(options.ddls, source)
     }
@@ -147,6 +149,8 @@ def make_source(source: SourceDef, warn: Callable[[str], None]) -> tuple[Scan, S
         0 if _has_prefix(given, f"{identifier}.infer-schema.fixed-types") else options.prefetch,
     )
     spec = scan_spec(connectors.get(source.type), table)
+    if kept and isinstance(spec, BuildsDeadLetters):
+        tables = replace(tables, letters=spec)
     return Scan(table.produced, table.name, source.type, spec), tables
 
 
@@ -184,7 +188,9 @@ def _define_messages(
 #: Metadata that is bytes, and text in the columns of tables.
 _RAW = ("__raw_key__", "__raw_value__")
 _WITH_OFFSET = "ISO-8601-WITH-OFFSET"
-_LATER = ("key.fields", "value.fields-include", "scan.dead-letter.topic")
+_LATER = ("key.fields", "value.fields-include")
+#: The option for records that cannot be read, and the metadata that is kept of them.
+_LETTERS, _OF_LETTERS = "scan.dead-letter.topic", "__raw_key__,header-list,timestamp,partition"
 _OF_PARTS = ("value.format", "ingestion.ignore-errors", "key.format", "key.fields-prefix", "value.fields-prefix")
 
 
@@ -217,7 +223,8 @@ def _make_policy(defn: PipelineDef, source: SourceTables, warn: Callable[[str], 
     most = KafkaIngestSourceOptions.from_text(given, defn.source.origin).max_errors
     tolerates = _is_true(given, "ingestion.ignore-errors")
     skips = [f"{prefix}{source.identifier}.ignore-parse-errors" for prefix in ("", "value.")]
-    ignores = tolerates or any(_is_true(given, key) for key in skips)
+    keeps = _LETTERS in given
+    ignores = tolerates or keeps or any(_is_true(given, key) for key in skips)
     collector, folder = defn.collector, ""
     if collector is not None:
         found, place = read_collector(collector), collector.origin.locate("")
@@ -227,7 +234,7 @@ def _make_policy(defn: PipelineDef, source: SourceTables, warn: Callable[[str], 
                 f"{place}: the collector keeps nothing, because the job ends at the first record that cannot be read: "
                 "write 'ingestion.ignore-errors: true' in the source to leave such records out"
             )
-    return ErrorPolicy(ignores, most if tolerates else -1, folder)
+    return ErrorPolicy(ignores, most if tolerates or keeps else -1, folder)
 
 
 def _is_true(given: Mapping[str, str], key: str) -> bool:

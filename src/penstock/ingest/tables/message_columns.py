@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.schemas import widen_type
-from penstock.spi import Decoded, MessageDecoder, Messages, SeenColumns, TableReader, origin_of
+from penstock.spi import BadRecord, Decoded, MessageDecoder, Messages, SeenColumns, TableReader, origin_of
 from penstock.types import Field, RowType, arrow_schema
 
 #: The columns of the scan that gives messages as they are.
@@ -21,13 +21,15 @@ KEY, VALUE = "__raw_key__", "value"
 
 @dataclass(frozen=True, eq=False)
 class SourceRows:
-    """Rows of the scan: those with the numbers ``index`` in ``every``, the rows of a batch. ``values`` and ``keys`` are
-    their messages as readers have opened them; ``keys`` is None if keys are not read."""
+    """Rows of the scan: those with the numbers ``index`` in ``every``, the rows of a batch, or all of them in their
+    order (``whole``). ``values`` and ``keys`` are their messages as readers have opened them; ``keys`` is None if keys
+    are not read."""
 
     every: pa.RecordBatch
     index: npt.NDArray[np.int64]
     values: Messages
     keys: Messages | None
+    whole: bool = False
 
     def __len__(self) -> int:
         return len(self.index)
@@ -44,7 +46,7 @@ class SourceRows:
     def column(self, name: str) -> pa.Array:
         """A column of the rows."""
         column = self.every.column(name)
-        return column if len(self) == len(column) else column.take(pa.array(self.index))
+        return column if self.whole else column.take(pa.array(self.index))
 
     def value(self, row: int) -> bytes | None:
         """The message of a row."""
@@ -54,6 +56,11 @@ class SourceRows:
     def origin(self, row: int) -> tuple[int, int]:
         """The number of the partition, and the offset, that a row came from."""
         return origin_of(self.every, int(self.index[row]))
+
+
+@dataclass(frozen=True)
+class BadKey(BadRecord):
+    """A message whose key could not be decoded."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +76,7 @@ class MessageColumns:
     def open(self, rows: pa.RecordBatch) -> SourceRows:
         """The rows of a batch of the scan."""
         keys = None if self.keys is None else self.keys.open(rows.column(KEY))
-        return SourceRows(rows, np.arange(rows.num_rows), self.reader.open(rows.column(VALUE)), keys)
+        return SourceRows(rows, np.arange(rows.num_rows), self.reader.open(rows.column(VALUE)), keys, whole=True)
 
     def survey(self, rows: SourceRows, known: RowType) -> SeenColumns:
         """The columns that messages of one table show."""
@@ -164,7 +171,9 @@ class RowDecoder:
             for name, field in self.keys.items():
                 taken = found.rows.column(field.name).take(index)
                 columns[name] = pc.coalesce(columns[name], taken) if name in columns else taken
-            bad = tuple(sorted((*bad, *found.bad), key=lambda each: each.index))
+            of_values = {each.index for each in bad}
+            of_keys = (BadKey(**vars(each)) for each in found.bad if each.index not in of_values)
+            bad = tuple(sorted((*bad, *of_keys), key=lambda each: each.index))
         count = decoded.rows.num_rows
         schema = arrow_schema(self.row)
         arrays = [columns.get(field.name, pa.nulls(count, field.type)) for field in schema]

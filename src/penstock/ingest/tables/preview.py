@@ -74,7 +74,7 @@ def preview(work: IngestWork, batches: Sequence[pa.RecordBatch], schemas: Schema
 
 def _run(work: IngestWork, batches: Sequence[pa.RecordBatch], schemas: Schemas, session: Session) -> IngestTask:
     """The task that has read all batches."""
-    task = replace(work, errors=_LENIENT).open(schemas, session)
+    task = replace(work, errors=_LENIENT, source=replace(work.source, letters=None)).open(schemas, session)
     for batch in batches:
         for _ in task.process(batch):
             pass

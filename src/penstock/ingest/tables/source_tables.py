@@ -10,7 +10,7 @@ import numpy as np
 
 from penstock.ingest.tables.message_columns import VALUE, MessageColumns, SourceRows
 from penstock.schemas import TableSchema
-from penstock.spi import MessageTables, SeenColumns, TableReader
+from penstock.spi import BuildsDeadLetters, MessageTables, SeenColumns, TableReader
 from penstock.types import Field, RowType
 
 #: A column of the scan that gives messages as they are, whose columns are metadata, named by their keys.
@@ -23,7 +23,8 @@ class SourceTables:
     """``identifier`` and ``prefix`` are those of the format, for messages of errors. Tables in ``declared`` begin with
     these columns; ``fallback`` is the only one of them where messages do not name their table. ``metadata`` follows the
     columns of each table. ``static``: schemas do not change once a table is known. ``looks_ahead`` is how many of the
-    newest records of each partition are surveyed before the first batch of a job."""
+    newest records of each partition are surveyed before the first batch of a job. ``letters`` makes dead letters of
+    messages that cannot be read, if they are kept."""
 
     columns: MessageColumns
     identifier: str
@@ -32,6 +33,7 @@ class SourceTables:
     metadata: tuple[Field, ...] = ()
     static: bool = False
     looks_ahead: int = 0
+    letters: BuildsDeadLetters | None = None
 
     @property
     def reader(self) -> TableReader[Any]:

@@ -15,12 +15,12 @@ import pyarrow as pa
 from penstock.errors import RecordError
 from penstock.flow.rows.table_rows import TableRows
 from penstock.ingest.tables.bound_tables import BoundTable, TableBinder
-from penstock.ingest.tables.message_columns import SourceRows
+from penstock.ingest.tables.message_columns import BadKey, SourceRows
 from penstock.ingest.tables.refused import MOST_REPORTED, ErrorPolicy, RefusedRecord, TaskCounts
 from penstock.ingest.tables.reports import SeenTable, encode_report
 from penstock.ingest.tables.source_tables import SourceTables
 from penstock.schemas import Schemas
-from penstock.spi import HIDDEN, KIND, BadRecord, Decoded
+from penstock.spi import HIDDEN, KIND, BadRecord, Decoded, RefusedRow
 from penstock.types import RowType, arrow_schema
 
 #: The number of a row's table among those that are worked on together.
@@ -58,6 +58,7 @@ class IngestTask:
         self._rows: Counter[str] = Counter()
         self._refused: Counter[str] = Counter()
         self._records: list[RefusedRecord] = []
+        self._letters: list[pa.RecordBatch] = []
 
     def process(self, rows: pa.RecordBatch) -> Iterator[TableRows]:
         """The rows that messages become. Raises RecordError for one that cannot be read, unless those are left out."""
@@ -129,6 +130,11 @@ class IngestTask:
     def report_schemas(self) -> bytes:
         """What was seen of tables whose schemas are not enough."""
         return encode_report(each.seen for each in self._insufficient.values())
+
+    def take_letters(self) -> list[pa.RecordBatch]:
+        """The dead letters since the last call."""
+        letters, self._letters = self._letters, []
+        return letters
 
     def report_rows(self) -> bytes:
         """The rows of each table, and what was left out."""
@@ -244,8 +250,22 @@ class IngestTask:
                 f"look at the record; '{self._source.prefix}ignore-parse-errors: true' and "
                 "'ingestion.ignore-errors: true' leave records like it out",
             )
-        if bad:
-            self._refused[table] += len(bad)
+        if not bad:
+            return
+        self._refused[table] += len(bad)
+        if self._source.letters is not None:
+            refused = [
+                RefusedRow(
+                    int(rows.index[each.index]),
+                    "key" if isinstance(each, BadKey) else "value",
+                    self._source.identifier,
+                    each.reason,
+                    each.field,
+                    table,
+                )
+                for each in bad
+            ]
+            self._letters.append(self._source.letters.build_dead_letters(rows.every, refused))
         for each in bad[: MOST_REPORTED - len(self._records)]:
             place, value = rows.origin(each.index), rows.value(each.index)
             self._records.append(RefusedRecord(*place, table, each.reason, each.field, value))

@@ -54,7 +54,7 @@ class IngestWork:
 
     def survey(self, batches: Iterable[pa.RecordBatch], session: Session) -> list[bytes]:
         """What rows of the scan show of tables. Records that cannot be read show nothing."""
-        source = replace(self.source, static=False)
+        source = replace(self.source, static=False, letters=None)
         task = IngestTask(source, TableBinder(source, self.programs, session), _LENIENT, Schemas())
         for batch in batches:
             for _ in task.process(batch):

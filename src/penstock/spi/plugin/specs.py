@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+import pyarrow as pa
+
 from penstock.errors import Problem
 from penstock.settings import Settings
 from penstock.types import DataType, RowKind, RowType
@@ -124,6 +126,29 @@ class ScanSpec(Protocol):
 
     def describe(self) -> str:
         """A human-readable description. Secrets are masked."""
+
+
+@dataclass(frozen=True)
+class RefusedRow:
+    """A row of a scan that gives records as they are, which could not be read: its index, the ``part`` of the record
+    that is the cause (``key`` or ``value``), the ``format`` that refused it, the reason, the field that causes it, if
+    one does, and the table that the record is of; empty if it is not known."""
+
+    index: int
+    part: str
+    format: str
+    reason: str
+    field: str = ""
+    table: str = ""
+
+
+@runtime_checkable
+class BuildsDeadLetters(Protocol):
+    """A :class:`ScanSpec` that gives records as they are, which are read later, and whose dead letters are built
+    then."""
+
+    def build_dead_letters(self, rows: pa.RecordBatch, refused: Sequence[RefusedRow]) -> pa.RecordBatch:
+        """The rows of the sink of dead letters, followed by :data:`HIDDEN`. ``rows`` are of the scan."""
 
 
 @runtime_checkable

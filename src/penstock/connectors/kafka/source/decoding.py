@@ -154,7 +154,9 @@ class RowReader:
         known = {
             HIDDEN.names[0]: pa.repeat(pa.scalar(split.number, pa.int32()), len(at)),
             HIDDEN.names[1]: pa.array(offsets),
-            DEAD_LETTER: build_letters(found, record, split.topic, split.partition, offsets.tolist()),
+            DEAD_LETTER: build_letters(
+                found, record, ((split.topic, split.partition, offset) for offset in offsets.tolist())
+            ),
         }
         columns = [known.get(field.name, pa.nulls(len(at), field.type)) for field in self.schema]
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Protocol
 
-from penstock.connectors.kafka.dead_letters import adapt_guarantee
+import pyarrow as pa
+
+from penstock.connectors.kafka.dead_letters import adapt_guarantee, build_letters_of_rows
 from penstock.connectors.kafka.sink.spec import KafkaSinkSpec, find_progress_problems
 from penstock.connectors.kafka.table.header_filter import HEADER_FILTER
 from penstock.connectors.kafka.table.metadata import OF_VALUE, MetadataColumn, with_metadata_types
@@ -17,7 +19,7 @@ from penstock.connectors.kafka.table.spec import KafkaTableSpec
 from penstock.errors import Problem
 from penstock.kafka.partitions import TopicPartition
 from penstock.settings import Settings
-from penstock.spi import ScanCapabilities, SinkSpec, Watermark, describe_idleness
+from penstock.spi import RefusedRow, ScanCapabilities, SinkSpec, Watermark, describe_idleness
 from penstock.types import RowKind, RowType
 
 if TYPE_CHECKING:
@@ -96,6 +98,12 @@ class KafkaScanSpec(KafkaTableSpec[KafkaSourceOptions]):
     def dead_letter_sink(self, others: Sequence[SinkSpec]) -> KafkaSinkSpec | None:
         """The sink of the dead letters in a job with the sinks ``others``; None when they are not kept."""
         return None if self.dead_letters is None else adapt_guarantee(self.dead_letters, others)
+
+    def build_dead_letters(self, rows: pa.RecordBatch, refused: Sequence[RefusedRow]) -> pa.RecordBatch:
+        """The dead letters of rows of this scan, which gives records as they are, with their key, headers, timestamp,
+        topic and partition, as rows of the sink followed by :data:`penstock.spi.HIDDEN`."""
+        names = {column.key: column.name for column in self.metadata}
+        return build_letters_of_rows(rows, refused, {**names, "": self.value_columns[0]})
 
     @property
     def value_metadata(self) -> tuple[MetadataColumn, ...]:
