@@ -143,10 +143,12 @@ def test_each_refused_record_is_seen_once_after_a_batch_that_has_failed(topics, 
     assert (table.table, table.total) == (source, Total(40 - len(bad), len(bad)))
 
 
-def test_a_key_and_a_value_that_cannot_be_read_are_one_letter(topics, topic, start):
+def test_a_key_and_a_value_that_cannot_be_read_are_one_letter(jobs, topics, topic, start):
     source, dead = topic(1), topic(1)
     topics.write(source, [{"a": 1}, b"{", b"[", {"a": 2}], keys=[b'{"id": 1}', b"x", b'{"id": 3}', b"y"])
-    letters = await_letters(start(source, dead, "key.format: json"), topics, dead, 3)
+    at_least_once = f"  type: kafka\n  properties.bootstrap.servers: {jobs.bootstrap}\n"
+    running = start(source, dead, "key.format: json", sink=at_least_once)
+    letters = await_letters(running, topics, dead, 3)
     assert [(each.value, facts(each)[HEADERS[3]]) for each in letters] == [
         (b"{", "value"),
         (b"[", "value"),

@@ -136,6 +136,29 @@ def test_rows_are_counted_exactly_over_failures_and_restarts(jobs, topics, topic
     assert f"{source}  4     2         2  " in out
 
 
+def test_the_totals_of_many_tables_are_in_files_that_are_deleted_when_no_batch_needs_them(
+    topics, topic, start, tmp_path
+):
+    source, target = topic(), topic()
+    lines = JSON, "json.decode.parser-table-id.fields: db,t", "scan.max-records-per-trigger: 40"
+    route = f"route:\n  - source-table: shop.\\.*\n    sink-table: {target}\n"
+    rows = [{"db": "shop", "t": f"t{at % 100}", "id": at} for at in range(300)]
+    topics.write(source, rows[:200])
+    running = start(source, target, *lines, more=route)
+    await_rows(running, topics, target, 200)
+    running.stop()
+    topics.write(source, rows[200:])
+    running = start(source, target, *lines, more=route)
+    await_rows(running, topics, target, 300)
+    running.stop()
+    found = read_status(read_location(running.checkpoint.location))
+    assert {each.table: each.total for each in found.tables} == {f"shop.t{at}": Total(3) for at in range(100)}
+    files = [each.name for each in (tmp_path / "checkpoints/job/state").iterdir()]
+    # Of eight batches: those of the last two, and of the last but one before the restart.
+    assert len([each for each in files if each.endswith(".manifest")]) == 3
+    assert len([each for each in files if each.endswith(".totals")]) <= 3
+
+
 def test_a_pipeline_that_allows_no_change_goes_on_when_it_does(topics, topic, start):
     source, target = topic(), topic()
     route = f"route:\n  - source-table: {source}\n    sink-table: {target}\n"
