@@ -80,7 +80,8 @@ def test_tables_columns_and_targets_are_shown_and_nothing_is_written(kafka, topi
     produce(kafka, source, [{"db": "shop", "t": "orders", "id": at} for at in range(20)])
     produce(kafka, source, [{"db": "shop", "t": "items", "name": "a"}, b"{"], partition=1)
     before = topics_of(kafka)
-    assert check(source, TABLES, "scan.max.pre.fetch.records: 3", more=ROUTES) == 0
+    dead = f"scan.dead-letter.topic: {source}-dead"
+    assert check(source, TABLES, dead, "scan.max.pre.fetch.records: 3", more=ROUTES) == 0
     assert live_lines(capsys.readouterr().out) == [
         f"live: 8 records of 1 topic ('{source}'): at most the oldest and the newest 3 of 2 partitions each",
         "  table 'shop.items', to 'shop.items': 1 row",
@@ -95,7 +96,7 @@ def test_tables_columns_and_targets_are_shown_and_nothing_is_written(kafka, topi
         "  sink table 'archive.orders', version 1: new table with `db` STRING, `t` STRING, `id` BIGINT NOT NULL, "
         "`next` BIGINT",
         "  sink table 'shop.items', version 1: new table with `db` STRING, `t` STRING, `name` STRING",
-        "warning: sync.yaml, line 16, column 5: the route for 'shop.nothing' matches none of the tables that were "
+        "warning: sync.yaml, line 17, column 5: the route for 'shop.nothing' matches none of the tables that were "
         "found so far: shop.items, shop.orders",
     ]
     assert topics_of(kafka) == before
