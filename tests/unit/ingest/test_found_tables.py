@@ -420,3 +420,32 @@ def test_keys_of_changes():
     ]
     with pytest.raises(PipelineError, match=r"keys of 'debezium-json'"):
         pipeline("key.format: debezium-json")
+
+
+def change(op: str, table: str, before: Any = None, after: Any = None) -> Message:
+    """A message of debezium-json."""
+    return Message({"op": op, "before": before, "after": after, "source": {"db": "db", "table": table}})
+
+
+def test_tables_of_equal_columns_are_worked_on_together_and_each_row_keeps_its_place():
+    """They come in turns in one batch, which holds nothing else; then one of them is read by itself."""
+    text = SOURCE.replace("value.format: json", "value.format: debezium-json") + "  metadata.list: offset\n" + SINK
+    text += "transform:\n  - source-table: db.\\.*\n    projection: \\*, UPPER(a) AS b\n    filter: id > 1\n"
+    found = Pipeline(text)
+    tables = [f"t{at % 3}" for at in range(12)]
+    first = [change("c", table, after={"id": at, "a": f"{table}-{at}"}) for at, table in enumerate(tables)]
+    found.run(*first)
+    last = [
+        change("u", table, {"id": at - 5, "a": "x"}, {"id": at, "a": table}) for at, table in enumerate(tables, start=2)
+    ]
+    found.run(*last, change("c", "t1", after={"id": 99, "a": None, "c": 1.5}))
+
+    for number in range(3):
+        early = [each for each in found.table(f"db.t{number}") if each["offset"] < 12]
+        assert [each["id"] for each in early] == [at for at in range(2, 12) if at % 3 == number]
+        assert all(each["offset"] == each["id"] for each in early)
+        assert all(each["a"] == f"t{number}-{each['id']}" and each["b"] == each["a"].upper() for each in early)
+        later = {each["offset"] for each in found.table(f"db.t{number}") if each["offset"] >= 12 and each["id"] != 99}
+        assert later == {12 + at for at in range(12) if at % 3 == number}
+    assert found.table("db.t1")[-1]["c"] == 1.5
+    assert "c" not in found.columns("db.t0")
