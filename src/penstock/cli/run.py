@@ -394,10 +394,16 @@ def _read_jobs(arguments: argparse.Namespace) -> list[Job]:
     except (OSError, UnicodeDecodeError) as error:
         raise DefinitionError((Problem(f"cannot be read: {error}", where=str(path)),)) from None
     if suffix == ".sql":
+        from penstock.ingest import copy_table
         from penstock.sql import parse_script
 
         script = parse_script(
-            text, file=path.name, variables=variables, default_name=path.stem, folder=str(path.resolve().parent)
+            text,
+            file=path.name,
+            variables=variables,
+            default_name=path.stem,
+            folder=str(path.resolve().parent),
+            copies=copy_table,
         )
         jobs, warnings = list(script.jobs), script.warnings
         for text in script.printed:

@@ -3,6 +3,7 @@
 from penstock.ingest.definition import PipelineDef, PipelineOptions, RouteDef, SinkDef, SourceDef, TransformDef
 from penstock.ingest.lowering import lower
 from penstock.ingest.parser import parse_pipeline
+from penstock.ingest.table_copies import copy_table
 
 __all__ = [
     "PipelineDef",
@@ -11,6 +12,7 @@ __all__ = [
     "SinkDef",
     "SourceDef",
     "TransformDef",
+    "copy_table",
     "lower",
     "parse_pipeline",
 ]

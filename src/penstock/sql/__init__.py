@@ -7,6 +7,7 @@ statements into jobs. ``fragments`` binds pieces of SQL in YAML and Python.
 from penstock.sql.bind.expressions.dialect import FLINK_SQL, Dialect
 from penstock.sql.bind.expressions.visible_functions import NO_FUNCTIONS, NamedFunctions, UserFunctions
 from penstock.sql.bind.tables.definitions import ComputedColumn, locate_problem, read_table
+from penstock.sql.copies import TableCopy
 from penstock.sql.fragments import (
     TableSchema,
     parse_condition,
@@ -25,6 +26,7 @@ __all__ = [
     "Dialect",
     "NamedFunctions",
     "Script",
+    "TableCopy",
     "TableSchema",
     "UserFunctions",
     "function_of_code",

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from penstock.sql.bind.results import Relation
 from penstock.sql.bind.tables.definitions import DeclaredTable
-from penstock.sql.parse.statements import CreateTable, CreateView
+from penstock.sql.parse.statements import CreateTable, CreateView, GivenOption
+from penstock.sql.parse.tokens import Token, TokenType
 
 DEFAULT_CATALOG = "default_catalog"
 DEFAULT_DATABASE = "default_database"
+#: What Realtime Compute calls the default catalog and its database.
+_ALIAS = "vvp", "default"
 #: The names of a catalog and of one of its databases.
 Space = tuple[str, str]
 #: The names of a catalog, a database, and a table or view.
@@ -39,6 +42,36 @@ class ViewEntry:
 Entry = TableEntry | ViewEntry
 
 
+@dataclass(frozen=True)
+class SystemCatalog:
+    """A catalog whose tables are those of another system, which knows its databases. ``connector`` reads and writes
+    them with the ``options`` of the catalog; ``table_option`` names the table, and ``database_option`` the database.
+    Without the latter the database is the schema of the table."""
+
+    connector: str
+    options: tuple[GivenOption, ...]
+    table_option: str
+    database_option: str = ""
+
+    def add_options(self, statement: CreateTable, database: str, table: str) -> CreateTable:
+        """The statement with the options that its table has by the catalog, before its own."""
+        named = {"connector": self.connector, self.table_option: table}
+        if self.database_option:
+            named[self.database_option] = database
+        else:
+            named[self.table_option] = f"{database}.{table}"
+        own = {key.text for key, _ in statement.options}
+        at = statement.table.at
+        made = ((_make_token(key, at), _make_token(value, at)) for key, value in named.items())
+        given = (each for each in (*self.options, *made) if each[0].text not in own)
+        return replace(statement, options=(*given, *statement.options))
+
+
+def _make_token(text: str, at: int) -> Token:
+    """A text in quotes that a statement implies at an offset."""
+    return Token(TokenType.STRING, text, at, f"'{text}'")
+
+
 @dataclass
 class Catalog:
     """A catalog: its options as SHOW CREATE CATALOG prints them, and its databases."""
@@ -46,6 +79,8 @@ class Catalog:
     options: dict[str, str]
     comment: str = ""
     databases: list[str] = field(default_factory=list)
+    #: What a catalog of another system knows of its tables.
+    system: SystemCatalog | None = None
 
 
 @dataclass
@@ -70,10 +105,15 @@ class Catalogs:
         *given, name = parts
         match given:
             case [other, own]:
-                return other, own, name
+                return *self.resolve((other, own)), name
             case [own]:
                 return catalog, own, name
         return catalog, database, name
+
+    def resolve(self, space: Space) -> Space:
+        """The catalog and the database that are meant: ``vvp.default`` is the default, unless there is a catalog of
+        this name."""
+        return (DEFAULT_CATALOG, DEFAULT_DATABASE) if space == _ALIAS and _ALIAS[0] not in self.catalogs else space
 
     def entry(self, path: Path) -> Entry | None:
         """The table or view of this name."""

@@ -5,24 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from penstock.errors import DefinitionError, Problem, SqlError
-from penstock.spi import Connector, Registry
+from penstock.errors import DefinitionError, OptionsError, Problem, SqlError
+from penstock.spi import Column, Connector, Registry, TableDefinition
 from penstock.sql.altering import Alteration
 from penstock.sql.bind.expressions.selection import Selected
 from penstock.sql.bind.queries.select import Queries
 from penstock.sql.bind.results import Relation
 from penstock.sql.bind.tables.definitions import Declaration, DeclaredTable
+from penstock.sql.bind.tables.hints import with_options
 from penstock.sql.catalogs import (
     Catalog,
     Catalogs,
     Entry,
     Path,
     Space,
+    SystemCatalog,
     TableEntry,
     ViewEntry,
     Visible,
     display_path,
 )
+from penstock.sql.copies import ComputedText, TableCopy
 from penstock.sql.function_catalog import FunctionCatalog
 from penstock.sql.like import apply_like, with_key
 from penstock.sql.parse.source import Errors, SourceText, suggest_name, suggest_similar
@@ -49,12 +52,18 @@ from penstock.sql.parse.statements import (
     Statement,
     Use,
 )
-from penstock.sql.parse.syntax import Name, TableName
+from penstock.sql.parse.syntax import Name, TableName, UnboundSelect, UnboundTable
+from penstock.sql.parse.tokens import Token
 from penstock.sql.table_as import with_columns
 from penstock.types import RowType
 
-#: The only type of catalogs, and its options.
+#: The type of catalogs that are in memory, and its options.
 _IN_MEMORY, _IN_MEMORY_OPTIONS = "generic_in_memory", ("type", "default-database", "property-version")
+#: Types of catalogs whose tables are those of another system: their options, and those that are required.
+_SYSTEMS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "hologres": (("endpoint", "username", "password"), ("endpoint", "username", "password")),
+    "postgres": (("url", "username", "password"), ("url",)),
+}
 Definition = (
     CreateTable
     | CreateView
@@ -187,7 +196,13 @@ class Definitions:
     def space(self, parts: Sequence[Name]) -> Space:
         """The catalog and the database of a name of a database. Raises SqlError if there is none."""
         *catalogs, database = parts
+        if catalogs:
+            resolved = self.catalogs.resolve((catalogs[0].text, database.text))
+            if resolved != (catalogs[0].text, database.text):
+                return resolved
         catalog = self.catalog(catalogs[0]) if catalogs else self.catalogs.current[0]
+        if self.catalogs.catalogs[catalog].system is not None:  # which knows its databases
+            return catalog, database.text
         known = self.catalogs.catalogs[catalog].databases
         if database.text not in known:
             hint = suggest_name(database.text, known)
@@ -213,7 +228,8 @@ class Definitions:
         path = self._make_new_path(statement.table)
         if not self._is_new(statement.table, path, statement.if_not_exists, statement.temporary, "TABLE"):
             return
-        entry = TableEntry(replace(statement, table=TableName(display_path(path), statement.table.at)))
+        given = self._add_options(statement, path)
+        entry = TableEntry(replace(given, table=TableName(display_path(path), statement.table.at)))
         self.catalogs.put(path, entry, temporary=statement.temporary)
         if statement.like is not None:
             base = self.entry(statement.like.table)
@@ -239,15 +255,80 @@ class Definitions:
             if isinstance(known, ViewEntry):
                 raise self.source.error(table.at, f"'{table.text}' is a view", "name a table")
             return known.found, insert if statement.names else replace(insert, columns=())
+        made = self._add_options(made, path)
         entry = TableEntry(replace(made, table=TableName(display_path(path), table.at)))
         if keep:
             self.catalogs.put(path, entry, temporary=False)
         self._declare(entry)
         return entry.found, insert
 
+    def describe_copy(self, statement: CreateTableAs, zone: str) -> TableCopy | None:
+        """A table that has the rows and the columns of another one of a connector; None if that one has problems, or is
+        a view, or if there is a table of the new name. Raises DefinitionError for problems of the new table."""
+        created = statement.created
+        assert statement.copied is not None, "it is AS TABLE"  # noqa: S101
+        source, path = self.entry(statement.copied), self._make_new_path(created.table)
+        query = statement.query
+        if not isinstance(source, TableEntry) or source.found is None or source.found.problem is not None:
+            return None
+        if self.catalogs.entry(path) is not None or not isinstance(query, UnboundSelect):
+            return None
+        hints = query.source.hints if isinstance(query.source, UnboundTable) else ()
+        read = with_options(source.found, hints, self.source)
+        target = self._define_target(created, path)
+        computed = tuple(
+            ComputedText(each.name.text, each.expression)
+            for each in source.statement.columns
+            if each.expression is not None
+        )
+        added = tuple(ComputedText(each.alias.text, each.expression) for each in query.items if each.alias is not None)
+        return TableCopy(
+            read.definition,
+            read.connector,
+            target,
+            target.options["connector"].strip().lower(),
+            self.source,
+            computed,
+            added,
+            self.functions.restrict_to(self.catalogs.current),
+            zone,
+            str(self.source.at(statement.at)),
+        )
+
+    def _define_target(self, created: CreateTable, path: Path) -> TableDefinition:
+        """The new table of a copy without its columns, with the options of its catalog, if that has any. Raises
+        OptionsError and SchemaError."""
+        declaration = self._make_declaration(self._add_options(created, path))
+        options, origin = declaration.read_options()
+        if (problem := declaration.connector_problem(self.connectors)) is not None:
+            declaration.errors.append(OptionsError((problem,)))
+        declaration.errors.check()
+        key = () if created.primary_key is None else tuple(each.text for each in created.primary_key.columns)
+        return TableDefinition(display_path(path), (), options, origin, primary_key=key)
+
+    def _add_options(self, statement: CreateTable, path: Path) -> CreateTable:
+        """The statement with the options that its table has by its catalog."""
+        system = self.catalogs.catalogs[path[0]].system
+        return statement if system is None else system.add_options(statement, path[1], path[2])
+
+    def create_copy(self, statement: CreateTableAs, copy: TableCopy) -> None:
+        """Add the table of a copy, with the columns that are declared."""
+        table = statement.created.table
+        path = self.catalogs.path(table.path)
+        made = replace(statement.created, table=TableName(display_path(path), table.at))
+        columns = tuple(Column(each.name, each.expression.type) for each in copy.bind_columns(copy.declared))
+        found = DeclaredTable(replace(copy.target, columns=columns), copy.target_connector, {})
+        self.catalogs.put(path, TableEntry(made, found), temporary=False)
+        lost = f"'{copy.source.name}' has metadata columns only"
+        self.warnings[:] = [each for each in self.warnings if lost not in each]
+
     def connector_problem(self, statement: CreateTable) -> Problem | None:
         """What is wrong with the connector of a table."""
-        return self._make_declaration(statement).connector_problem(self.connectors)
+        try:
+            path = self._make_new_path(statement.table)
+        except SqlError:  # which is a problem of its own
+            path = self.catalogs.path(statement.table.path[-1:])
+        return self._make_declaration(self._add_options(statement, path)).connector_problem(self.connectors)
 
     def _make_declaration(self, statement: CreateTable) -> Declaration:
         functions = self.functions.restrict_to(self.catalogs.current)
@@ -436,18 +517,43 @@ class Definitions:
                 return
             raise self._exists_error("catalog", name)
         type_ = next((value for key, value in statement.options if key.text == "type"), None)
-        if type_ is not None and type_.text != _IN_MEMORY:  # whatever its other options are
-            reason = f"catalogs of type {type_.shown} are not supported"
-            raise self.source.unsupported_feature(
-                type_.at, reason, f"'{_IN_MEMORY}' is: declare the tables in the file"
-            )
-        given = self._read_options(statement.options)
         if type_ is None:
-            reason, hint = "the catalog has no 'type'", f"write WITH ('type' = '{_IN_MEMORY}')"
-            raise self.source.error(name.at, reason, hint)
+            known = ", ".join(f"'{each}'" for each in (_IN_MEMORY, *_SYSTEMS))
+            raise self.source.error(name.at, "the catalog has no 'type'", f"write WITH ('type' = ..): {known}")
+        if type_.text != _IN_MEMORY:  # whatever its other options are
+            self.catalogs.catalogs[name.text] = self._make_system_catalog(statement, type_)
+            return
+        given = self._read_options(statement.options)
         database = given["default-database"][1].text if "default-database" in given else "default"
         options = {key: value.shown for key, (_, value) in given.items()}
         self.catalogs.catalogs[name.text] = Catalog(options, statement.comment, [database])
+
+    def _make_system_catalog(self, statement: CreateCatalog, type_: Token) -> Catalog:
+        """A catalog whose tables are those of a database. Raises UnsupportedError for another type, and SqlError for
+        options that are unknown or missing."""
+        system = _SYSTEMS.get(type_.text)
+        if system is None:
+            known = ", ".join(f"'{each}'" for each in (_IN_MEMORY, *_SYSTEMS))
+            reason = f"catalogs of type {type_.shown} are not supported"
+            raise self.source.unsupported_feature(type_.at, reason, f"there are {known}")
+        own, required = system
+        given = {key.text: (key, value) for key, value in statement.options}
+        for text, (key, _) in given.items():
+            if text not in (*own, "type", "default-database"):
+                hint = f"there are {', '.join(own)}, default-database"
+                raise self.source.error(key.at, f"a catalog of type {type_.shown} has no option '{text}'", hint)
+        for text in required:
+            if text not in given:
+                raise self.source.error(statement.name.at, f"the catalog has no '{text}'", "add it to WITH")
+        database = given["default-database"][1].text if "default-database" in given else "public"
+        values = tuple(each for key, each in given.items() if key in own)
+        found = {
+            "hologres": SystemCatalog("hologres", values, "tablename", "dbname"),
+            "postgres": SystemCatalog("postgres", values, "table-name"),
+        }[type_.text]
+        secret = {"password", *(key for key, (_, value) in given.items() if "@" in value.text)}
+        options = {key: "'****'" if key in secret else value.shown for key, (_, value) in given.items()}
+        return Catalog(options, statement.comment, [database], found)
 
     def _read_options(self, given: tuple[GivenOption, ...]) -> dict[str, GivenOption]:
         for key, _ in given:

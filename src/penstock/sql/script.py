@@ -20,6 +20,7 @@ from penstock.sql.bind.results import Result
 from penstock.sql.bind.tables.definitions import DeclaredTable
 from penstock.sql.bind.tables.hints import collect_remarks, with_options
 from penstock.sql.catalogs import ViewEntry
+from penstock.sql.copies import CopiesTables
 from penstock.sql.ddl import Definitions
 from penstock.sql.insertion import Insertion
 from penstock.sql.parse.commands import find_created_name, parse_statement, split_statements
@@ -58,19 +59,21 @@ def parse_script(
     default_name: str = "",
     connectors: Registry[Connector] = known_connectors,
     folder: str = "",
+    copies: CopiesTables | None = None,
 ) -> Script:
     """The jobs of a file of Flink SQL.
 
     Each INSERT INTO is a separate job; a statement set is one job with several sinks. A job is named by
     ``pipeline.name``, else ``default_name``, else ``insert-into_<table>``; a name that is taken gets ``-<table>``.
     ``variables`` replace ``${NAME}``. Modules of functions are searched for in what ``python.files``
-    names, in ``folder``, and among the installed ones.
+    names, in ``folder``, and among the installed ones. ``copies`` makes the job of CREATE TABLE .. AS TABLE whose table
+    follows the columns of the other; without it the columns are those of now.
 
     Raises SqlError, SchemaError, OptionsError or UnsupportedError (SqlError when they are mixed) with every problem of
     the file, each with file, line and column; PluginError for a connector that does not load.
     """
     source = SourceText(text, file)
-    reader = _ScriptReader(source, connectors, default_name, folder)
+    reader = _ScriptReader(source, connectors, default_name, folder, copies)
     tokens = scan(source, variables or {})
     for statement in split_statements(tokens):
         reader.read(statement)
@@ -107,6 +110,7 @@ class _ScriptReader:
     connectors: Registry[Connector]
     default_name: str
     folder: str = ""
+    copies: CopiesTables | None = None
     errors: Errors = field(default_factory=Errors)
     jobs: list[Job] = field(default_factory=list)
     settings: GivenSettings = field(default_factory=GivenSettings)
@@ -284,6 +288,9 @@ class _ScriptReader:
     def _create_table_as(self, statement: CreateTableAs, *, keep: bool = True) -> Sink | None:
         """The sink of a CREATE TABLE .. AS, whose table is in no catalog unless it is to ``keep``; None if a table that
         it reads has problems. Raises DefinitionError with every problem of the statement."""
+        copied = self._copy_table(statement, keep=keep)
+        if copied is not None:
+            return copied
         errors = Errors()
         result = self.definitions.queries(errors).result(statement.query)
         problem = self.definitions.connector_problem(statement.created)
@@ -296,6 +303,20 @@ class _ScriptReader:
             return None
         into, insert = self.definitions.create_as(statement, result.complete, keep=keep)
         return self._bind_insert(insert, into, result, errors)
+
+    def _copy_table(self, statement: CreateTableAs, *, keep: bool) -> Sink | None:
+        """The sink of CREATE TABLE .. AS TABLE whose table follows the columns of the other; None for a copy with the
+        columns that it has now: of a table whose columns cannot change, into a table that there is, with columns of its
+        own, or in a statement set."""
+        fixed = statement.names or statement.created.columns or statement.created.partitioned_by
+        if self.copies is None or statement.copied is None or fixed or self.set_at is not None or self._is_batch():
+            return None
+        zone = self.settings.settings().session_time_zone or ""
+        copy = self.definitions.describe_copy(statement, zone)
+        sink = None if copy is None else self.copies(copy)
+        if keep and sink is not None and copy is not None:
+            self.definitions.create_copy(statement, copy)
+        return sink
 
     def _bind_insert(
         self, statement: Insert, into: DeclaredTable | None, result: Result, errors: Errors

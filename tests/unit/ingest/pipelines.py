@@ -12,10 +12,12 @@ import pyarrow as pa
 
 from penstock.flow.kernels.session import Session
 from penstock.flow.rows.table_rows import Evolution, TableRows, TablesWork
-from penstock.ingest import lower, parse_pipeline
+from penstock.ingest import copy_table, lower, parse_pipeline
+from penstock.plan.nodes import Job
 from penstock.plan.planning import plan_job
 from penstock.schemas import Schemas, SchemaVersion
 from penstock.spi import HIDDEN, KIND
+from penstock.sql import parse_script
 from penstock.types import RowKind
 from tests.json_schemas import find_schema_errors
 
@@ -65,9 +67,22 @@ class Pipeline:
 
     def __post_init__(self) -> None:
         self.warnings: list[str] = []
-        job = plan_job(lower(parse_pipeline(self.text, file="p.yaml"), "p", warn=self.warnings.append))
+        job = plan_job(self._parse())
         self.job = job
         self.work: TablesWork = job.sinks[0].input.tables_work
+
+    @property
+    def _is_script(self) -> bool:
+        return self.text.lstrip().startswith("CREATE ")
+
+    def _parse(self) -> Job:
+        """The job of the pipeline, or of a script with CREATE TABLE .. AS TABLE."""
+        if not self._is_script:
+            return lower(parse_pipeline(self.text, file="p.yaml"), "p", warn=self.warnings.append)
+        script = parse_script(self.text, file="p.sql", copies=copy_table)
+        self.warnings += script.warnings
+        (job,) = script.jobs
+        return job
 
     def run(self, *messages: Message | Mapping[str, Any] | bytes) -> Pipeline:
         """Run one batch."""
@@ -90,7 +105,8 @@ class Pipeline:
                 self.refused = found_counts.refused
                 self.batches = batches
                 self.rows += [row for each in batches for row in _show(each.version, each.rows)]
-                assert find_schema_errors(self.text) == []  # what runs, editors accept
+                if not self._is_script:
+                    assert find_schema_errors(self.text) == []  # what runs, editors accept
                 return self
             evolutions = self.work.evolve(self.schemas, reports)
             assert evolutions
@@ -154,6 +170,7 @@ class Pipeline:
                 HIDDEN.names[0]: pa.array([partition] * size, pa.int32()),
                 HIDDEN.names[1]: offsets,
             }
+            columns |= {each.name: columns[each.key] for each in self.job.sinks[0].input.input.spec.metadata}
             batch = pa.RecordBatch.from_pydict(columns)
             parts[number % self.tasks].append(batch)
         return parts

@@ -4,14 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, Protocol
 
+from penstock.ingest.definition import TransformDef
 from penstock.ingest.table_ids import match_table_id
 from penstock.ingest.tables.routing import Router
-from penstock.ingest.transforms import TableTransform, TransformBinder
+from penstock.ingest.transforms import TableTransform
 from penstock.schemas import TableSchema
 
 _MOST_SHOWN = 5
+
+
+class BindsTables(Protocol):
+    """Binds what the rows of tables go through."""
+
+    @property
+    def rules(self) -> tuple[TransformDef, ...]:
+        """The rules by which tables are chosen; none where all go through the same."""
+
+    def bind(self, table: str, schema: TableSchema) -> TableTransform:
+        """What the rows of a table of this schema go through. Raises a DefinitionError for a rule that does not fit
+        it."""
 
 
 @dataclass(frozen=True)
@@ -19,7 +32,7 @@ class Programs:
     """The transforms and routes of a pipeline, applied to tables as they are found."""
 
     router: Router
-    binder: TransformBinder
+    binder: BindsTables
     has_functions: bool = False
     _targets: dict[str, tuple[str, ...]] = field(default_factory=dict, init=False, compare=False, repr=False)
 

@@ -34,6 +34,8 @@ class SourceTables:
     static: bool = False
     looks_ahead: int = 0
     letters: BuildsDeadLetters | None = None
+    #: The table of all messages, whatever they name.
+    only: str = ""
 
     @property
     def reader(self) -> TableReader[Any]:
@@ -46,6 +48,8 @@ class SourceTables:
 
     def find_tables(self, rows: SourceRows) -> MessageTables:
         """The table of each message of a batch of the scan: by its topic, unless messages name it."""
+        if self.only:
+            return MessageTables((self.only,), np.where(rows.column(VALUE).is_null(), -1, 0))
         if self.reader.names_tables:
             return self.reader.find_tables(rows.values)
         topics = rows.column(TOPIC).dictionary_encode()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import pyarrow as pa
 
@@ -15,7 +15,6 @@ from penstock.ingest.tables.bound_tables import TableBinder
 from penstock.ingest.tables.evolution import Evolver
 from penstock.ingest.tables.programs import Programs
 from penstock.ingest.tables.refused import ErrorPolicy, TaskCounts
-from penstock.ingest.tables.sink_tables import SinkTables
 from penstock.ingest.tables.source_tables import SourceTables
 from penstock.ingest.tables.task import IngestTask
 from penstock.schemas import Schemas, SchemaVersion
@@ -25,6 +24,13 @@ _T = TypeVar("_T")
 _LENIENT = ErrorPolicy(ignores=True)
 
 
+class WritesVersions(Protocol):
+    """The tables of a sink."""
+
+    def output(self, version: SchemaVersion) -> Output:
+        """How a version of a table is written. Raises a DefinitionError."""
+
+
 @dataclass(frozen=True)
 class IngestWork:
     """Reads the tables of a source, and writes them to those of a sink."""
@@ -32,7 +38,7 @@ class IngestWork:
     source: SourceTables
     programs: Programs
     evolver: Evolver
-    sink: SinkTables
+    sink: WritesVersions
     errors: ErrorPolicy
     #: By which processes know the work again that get it with each batch.
     id: str = field(default_factory=lambda: uuid.uuid4().hex, compare=False, repr=False)

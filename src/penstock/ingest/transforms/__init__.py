@@ -2,9 +2,10 @@
 
 from penstock.ingest.transforms.binding import DecimalPrecisionMode, TransformBinder
 from penstock.ingest.transforms.rules import choose_rule, split_table_options, unescape_stars
-from penstock.ingest.transforms.table_transform import TableTransform
+from penstock.ingest.transforms.table_transform import BoundRule, TableTransform
 
 __all__ = [
+    "BoundRule",
     "DecimalPrecisionMode",
     "TableTransform",
     "TransformBinder",

@@ -142,7 +142,7 @@ class Declaration:
         columns, primary_key = self.bind_columns_and_key()
         self._check_names(statement.partitioned_by)
         watermark, after_row = self._bind_watermark(columns)
-        options, origin = self._read_options()
+        options, origin = self.read_options()
         connector = options.get("connector", "").strip().lower()
         problem = self.connector_problem(connectors)
         if self.errors and problem is not None:
@@ -234,7 +234,8 @@ class Declaration:
         """Binds the expression of the watermark."""
         return Scope(row, self.source, self.statement.table.name, user_functions=self.user_functions)
 
-    def _read_options(self) -> tuple[dict[str, str], Origin]:
+    def read_options(self) -> tuple[dict[str, str], Origin]:
+        """The options of WITH, and where they are."""
         options: dict[str, str] = {}
         for key, value in self.statement.options:
             if key.text in options:

@@ -1,0 +1,142 @@
+"""CREATE TABLE .. AS TABLE: the new table follows the columns of the other, which messages show."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.errors import DefinitionError, SchemaError, SqlError, UnsupportedError
+from penstock.ingest import copy_table
+from penstock.sql import parse_script
+from tests.unit.ingest.pipelines import TIME, Message, Pipeline
+
+KAFKA = "'connector' = 'kafka', 'properties.bootstrap.servers' = 'host:9092', 'topic' = 'orders', "
+KAFKA += "'scan.startup.mode' = 'earliest-offset'"
+HOLOGRES = """CREATE CATALOG hologres WITH (
+  'type' = 'hologres', 'endpoint' = 'host:80', 'username' = 'me', 'password' = 'secret');
+"""
+PRINT = " WITH ('connector' = 'print') AS TABLE t"
+
+
+def source(columns: str, *more: str, format: str = "json") -> str:
+    options = ", ".join((KAFKA, f"'format' = '{format}'", *more))
+    return f"CREATE TEMPORARY TABLE t ({columns}) WITH ({options});\n"
+
+
+def test_the_schema_and_the_rows_of_a_topic():
+    """As an example of Realtime Compute shows it: metadata is the key, and all other columns are found."""
+    text = HOLOGRES + source(
+        "`offset` INT NOT NULL METADATA, `part` BIGINT NOT NULL METADATA FROM 'partition', "
+        "PRIMARY KEY (`part`, `offset`) NOT ENFORCED",
+        "'json.infer-schema.flatten-nested-columns.enable' = 'true'",
+    )
+    text += """CREATE TABLE IF NOT EXISTS hologres.kafka.`sync_kafka` WITH ('connector' = 'hologres')
+        AS TABLE vvp.`default`.t;"""
+    found = Pipeline(text).run({"id": 1, "a": {"b": "x"}})
+
+    (table,) = found.schemas.sinks
+    wanted = "offset INT NOT NULL, part BIGINT NOT NULL, id BIGINT, a.b STRING"
+    assert found.columns(table) == wanted
+    assert found.schemas.sinks[table].schema.primary_key == ("part", "offset")
+    assert found.table(table) == [{"offset": 0, "part": 0, "id": 1, "a.b": "x"}]
+    found.run({"id": "text", "more": 1.5})
+    assert found.columns(table) == wanted.replace("id BIGINT", "id STRING") + ", more DOUBLE"
+    spec = found.work.output(found.schemas.sinks[table]).spec
+    assert (spec.table_name, spec.address.database) == ("sync_kafka", "kafka")
+    assert not found.warnings
+
+
+def test_columns_that_are_declared_computed_and_added():
+    text = source(
+        "`distinct_id` INT NOT NULL, `properties` STRING, `timestamp` TIMESTAMP_LTZ(3) METADATA, "
+        "`date` AS CAST(`timestamp` AS DATE)"
+    )
+    text += f"""CREATE TABLE c{PRINT}
+        ADD COLUMN (`order_id` AS COALESCE(JSON_VALUE(`properties`, '$.order_id'), 'default'),
+                    `next` AS distinct_id + 1, `year` AS YEAR(`date`));"""
+    found = Pipeline(text).run({"distinct_id": 7, "properties": '{"order_id": "x"}'})
+
+    names = "distinct_id INT NOT NULL, properties STRING, timestamp TIMESTAMP_LTZ(3), date DATE"
+    assert found.columns("c") == f"{names}, order_id STRING NOT NULL, next INT NOT NULL, year BIGINT"
+    found.run({"distinct_id": 2**40, "new": True})
+    assert found.columns("c") == (
+        f"{names}, order_id STRING NOT NULL, next INT NOT NULL, year BIGINT, new BOOLEAN".replace("INT", "BIGINT", 1)
+        .replace("next INT", "next BIGINT")
+    )  # fmt: skip
+    first, last = found.table("c")
+    assert (first["order_id"], first["next"], first["year"]) == ("x", 8, 2026)
+    assert first["timestamp"] == TIME
+    assert (last["order_id"], last["next"], last["new"]) == ("default", 2**40 + 1, True)
+
+
+@pytest.mark.parametrize("format", ["debezium-json", "canal-json"])
+def test_all_messages_are_of_the_table_whatever_they_name(format):
+    changes = {
+        "debezium-json": [{"op": "c", "after": {"id": at}, "source": {"db": "db", "table": f"t{at}"}} for at in (1, 2)],
+        "canal-json": [{"type": "INSERT", "data": [{"id": at}], "database": "db", "table": f"t{at}"} for at in (1, 2)],
+    }
+    text = source("id BIGINT, PRIMARY KEY (id) NOT ENFORCED", format=format) + f"CREATE TABLE c{PRINT};"
+    found = Pipeline(text).run(*(Message(each) for each in changes[format]))
+
+    assert found.table("c") == [{"id": 1}, {"id": 2}]
+    assert found.schemas.sinks["c"].schema.primary_key == ("id",)
+
+
+def test_a_table_of_a_topic_is_written_with_the_format_of_the_target():
+    target = "'connector' = 'kafka', 'topic' = 'out', 'properties.bootstrap.servers' = 'host:9092'"
+    text = source("id BIGINT") + f"CREATE TABLE c WITH ({target}, 'format' = 'json') AS TABLE t;"
+    found = Pipeline(text).run({"id": 1, "b": 2})
+
+    spec = found.work.output(found.schemas.sinks["c"]).spec
+    assert spec.topics == ("out",)
+    assert spec.schema.names == ("id", "b")
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "message"),
+    [
+        (
+            source("id BIGINT") + "CREATE TABLE c WITH ('connector' = 'print') AS TABLE t ADD COLUMN x AS nothing;",
+            DefinitionError,
+            "there is no column 'nothing'",
+        ),
+        (
+            source("id BIGINT", "'json.infer-schema.flatten' = 'true'") + f"CREATE TABLE c{PRINT};",
+            DefinitionError,
+            "json.infer-schema.flatten'",
+        ),
+        (
+            source("id BIGINT", "'key.format' = 'json'", "'key.fields' = 'id'") + f"CREATE TABLE c{PRINT};",
+            UnsupportedError,
+            "'key.format': is not supported where the columns of a copy follow the messages",
+        ),
+        ("CREATE CATALOG c WITH ('type' = 'mysql');", UnsupportedError, "'generic_in_memory', 'hologres', 'postgres'"),
+        ("CREATE CATALOG c WITH ('type' = 'hologres');", SqlError, "the catalog has no 'endpoint'"),
+        ("CREATE CATALOG c WITH ('type' = 'postgres', 'a' = 'b');", SqlError, "has no option 'a'"),
+    ],
+)
+def test_mistakes(text, error, message):
+    with pytest.raises(error, match=None) as raised:
+        parse_script(text, file="p.sql", copies=copy_table)
+    assert message in str(raised.value)
+    assert "p.sql, line" in str(raised.value)
+
+
+def test_a_key_that_messages_do_not_show_is_an_error_when_they_are_read():
+    text = source("`offset` BIGINT METADATA") + f"CREATE TABLE c (PRIMARY KEY (nr) NOT ENFORCED){PRINT};"
+    assert Pipeline(text).run({"nr": 1}).schemas.sinks["c"].schema.primary_key == ("nr",)
+    with pytest.raises(SchemaError, match=r"p.sql, line 2, .* names 'nr', which is not a column of 't'"):
+        Pipeline(text).run({"id": 1})
+
+
+def test_a_table_of_a_catalog_has_the_options_of_the_catalog():
+    text = """CREATE CATALOG pg WITH (
+          'type' = 'postgres', 'url' = 'postgresql://host/shop', 'username' = 'me', 'password' = 'secret');
+        CREATE TABLE pg.sales.orders (id BIGINT);
+        CREATE TEMPORARY TABLE n (id BIGINT) WITH ('connector' = 'datagen', 'number-of-rows' = '1');
+        INSERT INTO pg.sales.orders SELECT id FROM n;
+        SHOW CREATE CATALOG pg;"""
+    script = parse_script(text)
+
+    (job,) = script.jobs
+    assert job.sinks[0].spec.table_name == "sales.orders"
+    assert "secret" not in "".join(script.printed)
