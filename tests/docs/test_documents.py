@@ -15,12 +15,12 @@ from penstock.connectors.kafka.dead_letters import HEADERS
 from penstock.connectors.kafka.sink.encoding import RowEncoder
 from penstock.datastream import execution
 from penstock.flow.rows.calc import Calc, calc_of
-from penstock.ingest import lower, parse_pipeline
+from penstock.ingest import copy_table, lower, parse_pipeline
 from penstock.kafka.record_batches import scan
 from penstock.plan.dead_letter_sinks import with_dead_letters
 from penstock.plan.explain import explain
 from penstock.plan.flink_sql import flink_sql
-from penstock.plan.nodes import Filter, Job, Scan
+from penstock.plan.nodes import Filter, Ingest, Job, Scan
 from penstock.plan.planning import plan_job
 from penstock.spi import HIDDEN, KIND, Task, formats
 from penstock.sql import parse_script
@@ -176,8 +176,15 @@ def test_the_functions_of_their_guide_are_called(tmp_path):
     lower(parse_pipeline(blocks("docs/functions.md", "yaml")[0]))
 
 
+def test_the_copies_of_the_guide_to_statements_follow_topics():
+    one, every = blocks("docs/sql-statements.md", "sql")[2:4]
+    script = parse_script(one + every, variables={"secret_values.password": "secret"}, copies=copy_table)
+    assert [sink.table for job in script.jobs for sink in job.sinks] == ["warehouse.sales.orders", "warehouse.sales"]
+    assert all(isinstance(job.sinks[0].input, Ingest) for job in script.jobs)
+
+
 def test_the_statements_of_their_guide_print_a_table():
-    statements, made, _ = blocks("docs/sql-statements.md", "sql")
+    statements, made, *_ = blocks("docs/sql-statements.md", "sql")
     script = parse_script(statements + made)
     (shown,) = script.printed
     assert [job.name for job in script.jobs] == ["insert-into_reasons"]

@@ -11,7 +11,8 @@ from adbc_driver_manager import Error
 from penstock import engine
 from penstock.engine import RunningJob
 from penstock.errors import DatabaseError, RecordError
-from penstock.ingest import lower, parse_pipeline
+from penstock.ingest import copy_table, lower, parse_pipeline
+from penstock.sql import parse_script
 from tests.spark.conftest import Db
 from tests.spark.failpoints import before_insertion_is_committed, failures
 from tests.waiting import while_running
@@ -193,3 +194,35 @@ def test_tasks_that_copy_rows_of_one_table_share_its_staging_table(topics, topic
         await_rows(running, db, f"SELECT id FROM shop.t{number} ORDER BY id", expected)
     running.stop()
     assert db.staging() == []
+
+
+def test_a_table_in_sql_follows_a_topic(jobs, topics, topic, db, tmp_path):
+    source = topic()
+    topics.write(source, [{"id": 1, "note": "a"}])
+    script = parse_script(
+        f"""CREATE CATALOG pg WITH ('type' = 'postgres', 'url' = '{db.url}',
+            'username' = '{db.server.user}', 'password' = '{db.server.password}');
+        SET 'state.checkpoints.dir' = '{tmp_path / "checkpoints"}';
+        CREATE TABLE t (`offset` BIGINT NOT NULL METADATA, PRIMARY KEY (`offset`) NOT ENFORCED) WITH (
+            'connector' = 'kafka', 'properties.bootstrap.servers' = '{jobs.bootstrap}', 'topic' = '{source}',
+            'scan.startup.mode' = 'earliest-offset', 'format' = 'json');
+        CREATE TABLE pg.sales.copied AS TABLE t ADD COLUMN loud AS UPPER(note);""",
+        copies=copy_table,
+    )
+    (job,) = script.jobs
+    running = engine.start(job, jobs.warnings.append)
+    jobs.started.append(running)
+
+    def rows(count: int) -> list[Any]:
+        def found() -> list[Any]:
+            try:
+                known = db.rows('SELECT * FROM sales.copied ORDER BY "offset"')
+            except Error:  # there is no table yet
+                return []
+            return known if len(known) >= count else []
+
+        return while_running(running, found)
+
+    assert rows(1) == [(0, 1, "a", "A")]
+    topics.write(source, [{"id": 2**40, "note": None, "price": 1.5}])
+    assert rows(2)[-1] == (1, 2**40, None, None, 1.5)

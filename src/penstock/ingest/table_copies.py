@@ -5,22 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from penstock.errors import Problem, SchemaError, UnsupportedError
+from penstock.errors import Problem, SchemaError
 from penstock.flow.kernels.session import Session
-from penstock.ingest.definition import RouteMode, TransformDef
+from penstock.ingest.definition import RouteDef, TransformDef
 from penstock.ingest.kafka_options import KafkaIngestSourceOptions
 from penstock.ingest.tables.evolution import Evolver
-from penstock.ingest.tables.message_columns import VALUE, MessageColumns
+from penstock.ingest.tables.lowering import check_prefixes, make_key_reader
+from penstock.ingest.tables.message_columns import KEY, VALUE, MessageColumns
 from penstock.ingest.tables.programs import Programs
 from penstock.ingest.tables.refused import ErrorPolicy
-from penstock.ingest.tables.routing import Router
 from penstock.ingest.tables.source_tables import TOPIC, SourceTables
 from penstock.ingest.tables.work import IngestWork
 from penstock.ingest.transforms import BoundRule, TableTransform
 from penstock.options import BOOLEAN
-from penstock.plan.expressions import walk
 from penstock.plan.nodes import Ingest, Scan, Sink
-from penstock.plan.scalar_functions import UserCall
 from penstock.schemas import ChangeFilter, SchemaChangeBehavior, SchemaVersion, TableSchema
 from penstock.spi import (
     CHANGES,
@@ -44,8 +42,10 @@ from penstock.types import BYTES, STRING, Field, RowType
 _NO_COLUMNS = RowType((), nullable=False)
 #: The options that name a table of a database.
 _TABLE_NAMES = ("table-name", "tablename")
-#: Options that only tables with declared columns have, and what to do instead.
-_KEYS = ("key.format", "key.fields", "key.fields-prefix", "value.fields-prefix", "value.fields-include")
+#: Options of tables whose columns are declared.
+_FIXED = {"key.fields", "value.fields-include"}
+#: Options that the scan of messages does not have.
+_OF_COLUMNS = {"key.format", "key.fields-prefix", "value.fields-prefix", "max.fetch.records"}
 
 
 def copy_table(copy: TableCopy) -> Sink | None:
@@ -56,32 +56,47 @@ def copy_table(copy: TableCopy) -> Sink | None:
     found = _find_format(copy.source)
     if copy.connector != "kafka" or found is None or not isinstance(connector, WritesTables):
         return None
+    if not _FIXED.isdisjoint(copy.source.options):
+        return None
     scan, source = _make_source(copy, *found)
     binder = CopyBinder(copy)
-    calls = any(
-        isinstance(part, UserCall) for each in copy.bind_columns(copy.declared) for part in walk(each.expression)
-    )
-    programs = Programs(Router((), RouteMode.ALL_MATCH), binder, calls)
+    copy.find_declared_columns()  # whose problems are those of the statement
+    programs = Programs(CopyRouter(copy.prefix), binder, any(True for _ in copy.functions.names()))
     behavior = SchemaChangeBehavior.LENIENT
     evolver = Evolver(source, programs, behavior, ChangeFilter.from_options((), (), behavior))
-    target = CopiedTable(_name_table(copy.target), copy.target_connector)
-    prefix = source.prefix
-    skips = BOOLEAN.parse(copy.source.options.get(f"{prefix}ignore-parse-errors", "false"))
+    target = CopiedTable(_name_table(copy), copy.target_connector, copy.prefix if copy.all_topics else None)
+    skips = BOOLEAN.parse(copy.source.options.get(f"{source.prefix}ignore-parse-errors", "false"))
     work = IngestWork(source, programs, evolver, target, ErrorPolicy(skips))
     kinds = CHANGES if isinstance(formats.get(source.identifier), ChangeFormat) else INSERTIONS
-    lines = f"table '{copy.target.name}', whose columns follow {source.identifier} messages"
-    node = Ingest(_NO_COLUMNS, scan, work, (lines,), kinds)
+    name = f"tables of '{copy.target.name}'" if copy.all_topics else f"table '{copy.target.name}'"
+    node = Ingest(_NO_COLUMNS, scan, work, (f"{name}, whose columns follow {source.identifier} messages",), kinds)
     spec = connector.tables_sink(target.table)
     return Sink(_NO_COLUMNS, node, copy.target.name, copy.target_connector, spec, at=copy.at)
 
 
-def _name_table(table: TableDefinition) -> TableDefinition:
+def _name_table(copy: TableCopy) -> TableDefinition:
     """The table with the name that it has in its database, which is its id: there it is altered."""
+    table = copy.target
+    if copy.all_topics:
+        return table if copy.target_connector == "kafka" else replace(table, surface=Surface.YAML)
     option = next((each for each in _TABLE_NAMES if each in table.options), None)
     if option is None:
         return table
     options = {key: each for key, each in table.options.items() if key != option}
     return replace(table, name=table.options[option].strip(), options=options, surface=Surface.YAML)
+
+
+def _name_by_topic(table: TableDefinition, name: str, topic: str) -> TableDefinition:
+    """One of many tables."""
+    options = {**table.options, "topic": topic} if table.surface is Surface.SQL else table.options
+    return replace(table, name=name, options=options)
+
+
+def _read_count(table: TableDefinition) -> int:
+    """How many of the newest records of each partition are read before the first batch. Raises OptionsError."""
+    given = table.options.get("max.fetch.records")
+    options = {} if given is None else {"scan.max.pre.fetch.records": given}
+    return KafkaIngestSourceOptions.from_text(options, table.origin).prefetch
 
 
 def _find_format(table: TableDefinition) -> tuple[str, InferringFormat] | None:
@@ -95,18 +110,6 @@ def _find_format(table: TableDefinition) -> tuple[str, InferringFormat] | None:
 def _make_source(copy: TableCopy, key: str, found: InferringFormat) -> tuple[Scan, SourceTables]:
     """The scan that gives the messages of a table as they are, and how they are read."""
     table, origin = copy.source, copy.source.origin
-    problems = tuple(
-        Problem(
-            "is not supported where the columns of a copy follow the messages",
-            name,
-            origin.locate(name),
-            "leave it out, or write CREATE TABLE .. AS SELECT * FROM the table: a copy with these columns",
-        )
-        for name in _KEYS
-        if name in table.options
-    )
-    if problems:
-        raise UnsupportedError(problems)
     prefix = f"value.{found.identifier}." if key == "value.format" else f"{found.identifier}."
     if key == "value.format" and not any(each.startswith(prefix) for each in table.options):
         prefix = f"{found.identifier}."
@@ -121,18 +124,24 @@ def _make_source(copy: TableCopy, key: str, found: InferringFormat) -> tuple[Sca
         if each.name in (VALUE, TOPIC) and each.key != each.name:
             reason = f"a metadata column of a copied table cannot have the name '{each.name}'"
             raise SchemaError((Problem(reason, where=origin.locate(""), hint="give it another name"),))
+    check_prefixes(table.options, origin)
     messages = _define_messages(table, own | {key}, metadata)
     names = {each.name for each in metadata}
     physical = tuple(each for each in copy.declared.fields if each.name not in names)
     declared = TableSchema(RowType(physical, nullable=False), table.primary_key)
     source = SourceTables(
-        MessageColumns(found.table_reader(bound, inference)),
+        MessageColumns(
+            found.table_reader(bound, inference),
+            table.options.get("value.fields-prefix", ""),
+            make_key_reader(table.options, origin),
+            table.options.get("key.fields-prefix", ""),
+        ),
         found.identifier,
         prefix,
         {copy.target.name: declared},
         tuple(Field(each.name, each.type) for each in metadata),
-        looks_ahead=KafkaIngestSourceOptions().prefetch,
-        only=copy.target.name,
+        looks_ahead=_read_count(table),
+        only="" if copy.all_topics else copy.target.name,
     )
     spec = scan_spec(connectors.get(copy.connector), messages)
     return Scan(messages.produced, messages.name, copy.connector, spec), source
@@ -144,11 +153,33 @@ def _define_messages(table: TableDefinition, own: set[str], metadata: tuple[Colu
     if TOPIC not in [each.name for each in metadata]:
         columns.append(Column(TOPIC, STRING.with_nullability(False), ColumnKind.METADATA, TOPIC, virtual=True))
     known = connectors.get("kafka").metadata  # type: ignore[attr-defined]
+    if "key.format" in table.options:
+        columns.append(Column(KEY, BYTES, ColumnKind.METADATA, KEY, virtual=True))
     columns += [replace(each, type=known.get(each.key, each.type), virtual=True) for each in metadata]
-    options = {name: each for name, each in table.options.items() if name not in own}
+    options = {
+        name: each
+        for name, each in table.options.items()
+        if name not in own | _OF_COLUMNS and not name.startswith("key.json.")
+    }
     return replace(
         table, columns=tuple(columns), options={**options, "value.format": "raw"}, primary_key=(), watermark=None
     )
+
+
+@dataclass(frozen=True)
+class CopyRouter:
+    """The tables of a copy have the names of those of the source after a ``prefix``."""
+
+    prefix: str = ""
+
+    @property
+    def routes(self) -> tuple[RouteDef, ...]:
+        """There are none."""
+        return ()
+
+    def find_targets(self, table: str) -> tuple[str, ...]:
+        """The id of the table of the sink."""
+        return (self.prefix + table,)
 
 
 @dataclass(frozen=True)
@@ -193,12 +224,15 @@ class CopiedTable:
 
     table: TableDefinition
     connector: str
+    #: Of the names of many tables, which is what follows it in a topic's name; None for one table.
+    prefix: str | None = None
 
     def output(self, version: SchemaVersion) -> Output:
         """How a version of the table is written. Raises a DefinitionError."""
-        schema = version.schema
-        columns = tuple(self._define_columns(schema))
-        table = replace(self.table, columns=columns, primary_key=schema.primary_key)
+        schema, table = version.schema, self.table
+        if self.prefix is not None:
+            table = _name_by_topic(table, version.table, version.table.removeprefix(self.prefix))
+        table = replace(table, columns=tuple(self._define_columns(schema)), primary_key=schema.primary_key)
         spec = sink_spec(connectors.get(self.connector), table)
         return Output(0, version.table, spec, RowType(table.written.fields, nullable=False))
 

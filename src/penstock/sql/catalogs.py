@@ -46,25 +46,33 @@ Entry = TableEntry | ViewEntry
 class SystemCatalog:
     """A catalog whose tables are those of another system, which knows its databases. ``connector`` reads and writes
     them with the ``options`` of the catalog; ``table_option`` names the table, and ``database_option`` the database.
-    Without the latter the database is the schema of the table."""
+    With ``has_schemas`` the database is the schema of the table. ``read_options`` are those of tables that are read,
+    and ``implied`` the values of those of them that the catalog does not have. The columns of tables are declared, or
+    ``found`` in messages."""
 
     connector: str
     options: tuple[GivenOption, ...]
     table_option: str
     database_option: str = ""
+    has_schemas: bool = False
+    read_options: tuple[GivenOption, ...] = ()
+    implied: tuple[tuple[str, str], ...] = ()
+    found: bool = False
 
-    def add_options(self, statement: CreateTable, database: str, table: str) -> CreateTable:
-        """The statement with the options that its table has by the catalog, before its own."""
-        named = {"connector": self.connector, self.table_option: table}
+    def add_options(self, statement: CreateTable, database: str, table: str, *, reads: bool = False) -> CreateTable:
+        """The statement with the options that its table has by the catalog, before its own. ``reads``: those of a table
+        that is read, too."""
+        given = (*self.options, *(self.read_options if reads else ()))
+        named = {"connector": self.connector, **dict(self.implied if reads else ())}
+        named[self.table_option] = f"{database}.{table}" if self.has_schemas else table
         if self.database_option:
             named[self.database_option] = database
-        else:
-            named[self.table_option] = f"{database}.{table}"
         own = {key.text for key, _ in statement.options}
         at = statement.table.at
         made = ((_make_token(key, at), _make_token(value, at)) for key, value in named.items())
-        given = (each for each in (*self.options, *made) if each[0].text not in own)
-        return replace(statement, options=(*given, *statement.options))
+        present = {key.text for key, _ in given}
+        options = (*given, *(each for each in made if each[0].text not in present))
+        return replace(statement, options=(*(each for each in options if each[0].text not in own), *statement.options))
 
 
 def _make_token(text: str, at: int) -> Token:
@@ -114,6 +122,11 @@ class Catalogs:
         """The catalog and the database that are meant: ``vvp.default`` is the default, unless there is a catalog of
         this name."""
         return (DEFAULT_CATALOG, DEFAULT_DATABASE) if space == _ALIAS and _ALIAS[0] not in self.catalogs else space
+
+    def has_found_tables(self, catalog: str) -> bool:
+        """Whether the columns of a catalog's tables are found in messages."""
+        found = self.catalogs.get(catalog)
+        return found is not None and found.system is not None and found.system.found
 
     def entry(self, path: Path) -> Entry | None:
         """The table or view of this name."""

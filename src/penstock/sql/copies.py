@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
+from penstock.errors import SchemaError
 from penstock.plan.expressions import ColumnRef, Expression, substitute
 from penstock.plan.nodes import Item, Sink
 from penstock.spi import ColumnKind, TableDefinition
@@ -40,6 +41,9 @@ class TableCopy:
     functions: UserFunctions = NO_FUNCTIONS
     zone: str = ""
     at: str = ""
+    #: Whether each topic of the source is a table, whose name is that of the topic after this ``prefix``.
+    all_topics: bool = False
+    prefix: str = ""
 
     def bind_columns(self, row: RowType) -> tuple[Item, ...]:
         """The columns of the copy over rows of the source, which may have further ones by now: the declared ones in
@@ -52,6 +56,14 @@ class TableCopy:
         found = [Item(each, computed.get(each) or _refer(row, each)) for each in (*names, *left)]
         added = self._bind(self.added, every)
         return (*found, *(Item(name, substitute(each, computed)) for name, each in added))
+
+    def find_declared_columns(self) -> tuple[Item, ...]:
+        """The columns as far as they are known from declarations: without those that are added if one of these needs a
+        column that messages have to show."""
+        try:
+            return self.bind_columns(self.declared)
+        except SchemaError:
+            return replace(self, added=()).bind_columns(self.declared)
 
     def _bind(self, columns: tuple[ComputedText, ...], row: RowType) -> Iterator[tuple[str, Expression]]:
         scope = Scope(row, self.text, self.source.name, user_functions=self.functions)

@@ -34,8 +34,10 @@ from penstock.sql.parse.statements import (
     AlterDatabase,
     AlterTable,
     AlterView,
+    ColumnDeclaration,
     CreateCatalog,
     CreateDatabase,
+    CreateDatabaseAs,
     CreateFunction,
     CreateTable,
     CreateTableAs,
@@ -46,6 +48,7 @@ from penstock.sql.parse.statements import (
     DropTable,
     GivenOption,
     Insert,
+    PrimaryKey,
     RenameTo,
     ResetOptions,
     SetOptions,
@@ -55,7 +58,7 @@ from penstock.sql.parse.statements import (
 from penstock.sql.parse.syntax import Name, TableName, UnboundSelect, UnboundTable
 from penstock.sql.parse.tokens import Token
 from penstock.sql.table_as import with_columns
-from penstock.types import RowType
+from penstock.types import BIGINT, INT, RowType, TimestampType
 
 #: The type of catalogs that are in memory, and its options.
 _IN_MEMORY, _IN_MEMORY_OPTIONS = "generic_in_memory", ("type", "default-database", "property-version")
@@ -63,7 +66,24 @@ _IN_MEMORY, _IN_MEMORY_OPTIONS = "generic_in_memory", ("type", "default-database
 _SYSTEMS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "hologres": (("endpoint", "username", "password"), ("endpoint", "username", "password")),
     "postgres": (("url", "username", "password"), ("url",)),
+    "kafka": (
+        (
+            *("properties.bootstrap.servers", "format", "max.fetch.records", "key.format"),
+            *("key.fields-prefix", "value.fields-prefix", "timestamp-format.standard"),
+            *("infer-schema.flatten-nested-columns.enable", "infer-schema.primitive-as-string"),
+        ),
+        ("properties.bootstrap.servers",),
+    ),
 }
+#: The columns of every table of a catalog of Kafka, beside those of its messages, and its primary key.
+_MESSAGE_COLUMNS = {
+    "partition": INT.with_nullability(False),
+    "offset": BIGINT.with_nullability(False),
+    "timestamp": TimestampType(3, local_zone=True, nullable=False),
+}
+_MESSAGE_KEY = ("partition", "offset")
+#: Stands for the name of any table.
+_ALL = "*"
 Definition = (
     CreateTable
     | CreateView
@@ -121,7 +141,7 @@ class Definitions:
             case Use():
                 self._use(statement)
             case CreateDatabase():
-                self._create_database(statement)
+                self.create_database(statement)
             case AlterDatabase():
                 self.space(statement.parts)
             case DropDatabase():
@@ -161,6 +181,10 @@ class Definitions:
     def unknown_error(self, table: TableName) -> DefinitionError:
         """The error for an unknown table or view."""
         found = self.catalogs.entry(self.path(table))
+        if found is None and table.path[:-1] and self.catalogs.has_found_tables(self.path(table)[0]):
+            reason = f"the columns of '{table.text}' are found while a job runs, so that a query cannot name them"
+            hint = "write CREATE TABLE .. AS TABLE, or declare the table with its columns"
+            return self.source.unsupported_feature(table.at, reason, hint)
         if found is not None and id(found) in self._binding:
             return self.source.error(table.at, f"view '{table.text}' reads itself", "name a table")
         if found is not None and id(found) in self._broken:
@@ -267,7 +291,8 @@ class Definitions:
         a view, or if there is a table of the new name. Raises DefinitionError for problems of the new table."""
         created = statement.created
         assert statement.copied is not None, "it is AS TABLE"  # noqa: S101
-        source, path = self.entry(statement.copied), self._make_new_path(created.table)
+        source = self._find_in_system(statement.copied) or self.entry(statement.copied)
+        path = self._make_new_path(created.table)
         query = statement.query
         if not isinstance(source, TableEntry) or source.found is None or source.found.problem is not None:
             return None
@@ -295,6 +320,58 @@ class Definitions:
             str(self.source.at(statement.at)),
         )
 
+    def describe_database_copy(self, statement: CreateDatabaseAs, zone: str) -> TableCopy:
+        """The tables of a database that have the rows and the columns of topics. Raises SqlError and OptionsError."""
+        created, at = statement.created, statement.at
+        source = self._find_in_system(
+            TableName(_ALL, at, tuple(each.text for each in statement.source)), _match_names(statement)
+        )
+        if source is None or source.found is None:
+            name = ".".join(each.text for each in statement.source)
+            reason = f"'{name}' is not a database of a catalog of type 'kafka'"
+            hint = "other databases are copied by Flink CDC or Debezium to topics, and from there by a pipeline in YAML"
+            raise self.source.unsupported_feature(statement.source[0].at, reason, hint)
+        self.create_database(created)
+        catalog, database = self.space(created.parts)
+        system = self.catalogs.catalogs[catalog].system
+        table = CreateTable(at, TableName(_ALL, at), False, (), None, None, (), statement.options)
+        target = self._define_target(table, (catalog, database, _ALL))
+        options = dict(target.options)
+        if system is not None:
+            del options[system.table_option]
+        return TableCopy(
+            source.found.definition,
+            source.found.connector,
+            replace(target, name=f"{catalog}.{database}", options=options),
+            options["connector"].strip().lower(),
+            self.source,
+            zone=zone,
+            at=str(self.source.at(at)),
+            all_topics=True,
+            prefix=f"{database}." if system is not None and system.has_schemas else "",
+        )
+
+    def _find_in_system(self, table: TableName, pattern: str = "") -> TableEntry | None:
+        """The table of a catalog whose columns are found in messages: of one topic, or of those that match a
+        pattern. None for another table."""
+        path = self.path(table)
+        catalog = self.catalogs.catalogs.get(path[0])
+        if catalog is None or catalog.system is None or not catalog.system.found:
+            return None
+        columns = tuple(
+            ColumnDeclaration(Name(name, table.at), each, name, virtual=True) for name, each in _MESSAGE_COLUMNS.items()
+        )
+        key = PrimaryKey(tuple(Name(each, table.at) for each in _MESSAGE_KEY), "", table.at)
+        nothing = CreateTable(table.at, TableName(display_path(path), table.at), False, columns, key, None, (), ())
+        made = catalog.system.add_options(nothing, path[1], path[2], reads=True)
+        found, _ = self._make_declaration(made).table(self.connectors)
+        given = dict(found.definition.options)
+        if pattern:
+            del given[catalog.system.table_option]
+            given["topic-pattern"] = pattern
+        options = {"scan.startup.mode": "earliest-offset", **given}
+        return TableEntry(made, replace(found, definition=replace(found.definition, options=options)))
+
     def _define_target(self, created: CreateTable, path: Path) -> TableDefinition:
         """The new table of a copy without its columns, with the options of its catalog, if that has any. Raises
         OptionsError and SchemaError."""
@@ -316,7 +393,7 @@ class Definitions:
         table = statement.created.table
         path = self.catalogs.path(table.path)
         made = replace(statement.created, table=TableName(display_path(path), table.at))
-        columns = tuple(Column(each.name, each.expression.type) for each in copy.bind_columns(copy.declared))
+        columns = tuple(Column(each.name, each.expression.type) for each in copy.find_declared_columns())
         found = DeclaredTable(replace(copy.target, columns=columns), copy.target_connector, {})
         self.catalogs.put(path, TableEntry(made, found), temporary=False)
         lost = f"'{copy.source.name}' has metadata columns only"
@@ -482,9 +559,12 @@ class Definitions:
         name = self.catalog(statement.parts[0])
         self.catalogs.current = (name, self.catalogs.catalogs[name].databases[0])
 
-    def _create_database(self, statement: CreateDatabase) -> None:
+    def create_database(self, statement: CreateDatabase) -> None:
+        """Add a database. Raises SqlError if there is one of its name already."""
         *catalogs, database = statement.parts
         catalog = self.catalog(catalogs[0]) if catalogs else self.catalogs.current[0]
+        if self.catalogs.catalogs[catalog].system is not None:  # which knows its databases
+            return
         known = self.catalogs.catalogs[catalog].databases
         if database.text not in known:
             known.append(database.text)
@@ -539,17 +619,30 @@ class Definitions:
         own, required = system
         given = {key.text: (key, value) for key, value in statement.options}
         for text, (key, _) in given.items():
-            if text not in (*own, "type", "default-database"):
+            if text not in (*own, "type", "default-database") and not (
+                type_.text == "kafka" and text.startswith("properties.")
+            ):
                 hint = f"there are {', '.join(own)}, default-database"
                 raise self.source.error(key.at, f"a catalog of type {type_.shown} has no option '{text}'", hint)
         for text in required:
             if text not in given:
                 raise self.source.error(statement.name.at, f"the catalog has no '{text}'", "add it to WITH")
-        database = given["default-database"][1].text if "default-database" in given else "public"
-        values = tuple(each for key, each in given.items() if key in own)
+        database = "kafka" if type_.text == "kafka" else "public"
+        database = given["default-database"][1].text if "default-database" in given else database
+        values = tuple(each for key, each in given.items() if key not in ("type", "default-database"))
         found = {
             "hologres": SystemCatalog("hologres", values, "tablename", "dbname"),
-            "postgres": SystemCatalog("postgres", values, "table-name"),
+            "postgres": SystemCatalog("postgres", values, "table-name", has_schemas=True),
+            "kafka": SystemCatalog(
+                "kafka",
+                tuple(each for each in values if each[0].text.startswith("properties.")),
+                "topic",
+                read_options=tuple(
+                    (_name_for_table(key), value) for key, value in values if not key.text.startswith("properties.")
+                ),
+                implied=(("format", "json"), ("value.fields-prefix", "value_")),
+                found=True,
+            ),
         }[type_.text]
         secret = {"password", *(key for key, (_, value) in given.items() if "@" in value.text)}
         options = {key: "'****'" if key in secret else value.shown for key, (_, value) in given.items()}
@@ -590,3 +683,16 @@ class Definitions:
 
     def _exists_error(self, kind: str, name: Name) -> SqlError:
         return self.source.error(name.at, f"{kind} '{name.text}' already exists", "write IF NOT EXISTS")
+
+
+def _name_for_table(key: Token) -> Token:
+    """The option of a table that an option of a catalog of Kafka stands for."""
+    of_format = key.text.startswith(("infer-schema.", "timestamp-format."))
+    return replace(key, text=f"json.{key.text}") if of_format else key
+
+
+def _match_names(statement: CreateDatabaseAs) -> str:
+    """The regular expression of the names of the tables that are copied."""
+    chosen = "|".join(f"(?:{each.text})" for each in statement.including) or ".*"
+    left_out = "|".join(f"(?:{each.text})" for each in statement.excluding)
+    return f"(?!(?:{left_out})$)(?:{chosen})" if left_out else chosen

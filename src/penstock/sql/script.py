@@ -28,6 +28,7 @@ from penstock.sql.parse.queries import QueryGrammar
 from penstock.sql.parse.source import Errors, SourceText
 from penstock.sql.parse.statements import (
     BeginSet,
+    CreateDatabaseAs,
     CreateTableAs,
     Describe,
     EndSet,
@@ -176,6 +177,8 @@ class _ScriptReader:
                 self._add_sink(self._bind_sink(statement))
             case CreateTableAs():
                 self._add_sink(self._create_table_as(statement))
+            case CreateDatabaseAs():
+                self._add_sink(self._copy_database(statement))
             case Explain():
                 self._explain(statement)
             case Show():
@@ -316,6 +319,15 @@ class _ScriptReader:
         sink = None if copy is None else self.copies(copy)
         if keep and sink is not None and copy is not None:
             self.definitions.create_copy(statement, copy)
+        return sink
+
+    def _copy_database(self, statement: CreateDatabaseAs) -> Sink | None:
+        """The sink of CREATE DATABASE .. AS DATABASE. Raises DefinitionError with every problem of the statement."""
+        copy = self.definitions.describe_database_copy(statement, self.settings.settings().session_time_zone or "")
+        sink = None if self.copies is None or self._is_batch() else self.copies(copy)
+        if sink is None:
+            reason = f"databases cannot be copied by the connector '{copy.target_connector}', or in batch jobs"
+            raise self.source.unsupported_feature(statement.at, reason, "write CREATE TABLE .. AS TABLE for each table")
         return sink
 
     def _bind_insert(

@@ -41,7 +41,7 @@ def test_the_schema_and_the_rows_of_a_topic():
     found.run({"id": "text", "more": 1.5})
     assert found.columns(table) == wanted.replace("id BIGINT", "id STRING") + ", more DOUBLE"
     spec = found.work.output(found.schemas.sinks[table]).spec
-    assert (spec.table_name, spec.address.database) == ("sync_kafka", "kafka")
+    assert (spec.table_name, spec.address.database) == ('"sync_kafka"', "kafka")
     assert not found.warnings
 
 
@@ -95,19 +95,19 @@ def test_a_table_of_a_topic_is_written_with_the_format_of_the_target():
     ("text", "error", "message"),
     [
         (
-            source("id BIGINT") + "CREATE TABLE c WITH ('connector' = 'print') AS TABLE t ADD COLUMN x AS nothing;",
+            source("id BIGINT, two AS nothing * 2") + f"CREATE TABLE c{PRINT};",
             DefinitionError,
             "there is no column 'nothing'",
+        ),
+        (
+            source("id BIGINT") + f"CREATE TABLE c{PRINT} ADD COLUMN x AS UNKNOWN(id);",
+            DefinitionError,
+            "there is no function UNKNOWN",
         ),
         (
             source("id BIGINT", "'json.infer-schema.flatten' = 'true'") + f"CREATE TABLE c{PRINT};",
             DefinitionError,
             "json.infer-schema.flatten'",
-        ),
-        (
-            source("id BIGINT", "'key.format' = 'json'", "'key.fields' = 'id'") + f"CREATE TABLE c{PRINT};",
-            UnsupportedError,
-            "'key.format': is not supported where the columns of a copy follow the messages",
         ),
         ("CREATE CATALOG c WITH ('type' = 'mysql');", UnsupportedError, "'generic_in_memory', 'hologres', 'postgres'"),
         ("CREATE CATALOG c WITH ('type' = 'hologres');", SqlError, "the catalog has no 'endpoint'"),
@@ -128,6 +128,13 @@ def test_a_key_that_messages_do_not_show_is_an_error_when_they_are_read():
         Pipeline(text).run({"id": 1})
 
 
+def test_added_columns_may_use_those_that_messages_show():
+    text = source("`offset` BIGINT METADATA") + f"CREATE TABLE c{PRINT} ADD COLUMN loud AS UPPER(note);"
+    assert Pipeline(text).run({"note": "a"}).table("c") == [{"offset": 0, "note": "a", "loud": "A"}]
+    with pytest.raises(SchemaError, match=r"p.sql, line 2, .* there is no column 'note'"):
+        Pipeline(text).run({"id": 1})
+
+
 def test_a_table_of_a_catalog_has_the_options_of_the_catalog():
     text = """CREATE CATALOG pg WITH (
           'type' = 'postgres', 'url' = 'postgresql://host/shop', 'username' = 'me', 'password' = 'secret');
@@ -140,3 +147,63 @@ def test_a_table_of_a_catalog_has_the_options_of_the_catalog():
     (job,) = script.jobs
     assert job.sinks[0].spec.table_name == "sales.orders"
     assert "secret" not in "".join(script.printed)
+
+
+CATALOG = """CREATE CATALOG k WITH (
+  'type' = 'kafka', 'properties.bootstrap.servers' = 'host:9092', 'max.fetch.records' = '7',
+  'infer-schema.flatten-nested-columns.enable' = 'true'{});
+"""
+
+
+def test_a_topic_of_a_catalog_of_kafka():
+    text = CATALOG.format("") + "CREATE TABLE c WITH ('connector' = 'print') AS TABLE k.kafka.orders;"
+    found = Pipeline(text).run({"id": 1, "a": {"b": "x"}})
+
+    metadata = "partition INT NOT NULL, offset BIGINT NOT NULL, timestamp TIMESTAMP_LTZ(3) NOT NULL"
+    assert found.columns("c") == f"{metadata}, value_id BIGINT, value_a.b STRING"
+    assert found.schemas.sinks["c"].schema.primary_key == ("partition", "offset")
+    scan = found.job.sinks[0].input.input.spec
+    assert scan.options.topic == ("orders",)
+    assert found.work.looks_ahead == 7
+
+
+def test_all_topics_of_a_catalog_become_the_tables_of_a_database():
+    text = HOLOGRES + CATALOG.format(", 'value.fields-prefix' = '', 'properties.security.protocol' = 'SSL'")
+    text += "CREATE DATABASE IF NOT EXISTS hologres.shop AS DATABASE k.kafka INCLUDING TABLE 'o.*', 'items' "
+    text += "EXCLUDING TABLE 'old.*';"
+    found = Pipeline(text).run(
+        Message({"id": 1}, "orders"), Message({"nr": "x"}, "items"), Message({"id": 2}, "orders")
+    )
+
+    scan = found.job.sinks[0].input.input.spec
+    assert scan.options.topic_pattern == "(?!(?:(?:old.*))$)(?:(?:o.*)|(?:items))"
+    assert sorted(found.schemas.sinks) == ["items", "orders"]
+    assert [row["id"] for row in found.table("orders")] == [1, 2]
+    spec = found.work.output(found.schemas.sinks["items"]).spec
+    assert (spec.table_name, spec.address.database) == ('"items"', "shop")
+    assert found.schemas.sinks["items"].schema.primary_key == ("partition", "offset")
+
+
+def test_a_database_whose_schemas_have_the_tables():
+    text = CATALOG.format("") + "CREATE CATALOG pg WITH ('type' = 'postgres', 'url' = 'postgresql://host/db');"
+    text += "CREATE DATABASE pg.sales AS DATABASE k.kafka INCLUDING ALL TABLES;"
+    found = Pipeline(text).run(Message({"id": 1}, "orders"))
+
+    assert found.work.output(found.schemas.sinks["sales.orders"]).spec.table_name == '"sales"."orders"'
+
+
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [
+        ("SELECT * FROM k.kafka.orders", "the columns of 'k.kafka.orders' are found while a job runs"),
+        ("CREATE DATABASE d AS DATABASE default_database INCLUDING ALL TABLES", "of a catalog of type 'kafka'"),
+        ("CREATE DATABASE d AS DATABASE k.kafka INCLUDING ALL TABLES", "'connector': is required"),
+        ("CREATE DATABASE d AS DATABASE k.kafka", "INCLUDING"),
+        ("CREATE DATABASE d AS DATABASE k.kafka INCLUDING orders", "ALL TABLES or TABLE after INCLUDING"),
+    ],
+)
+def test_mistakes_with_catalogs_of_kafka(statement, message):
+    insert = "CREATE TABLE p (a INT) WITH ('connector' = 'print'); INSERT INTO p " if statement[0] == "S" else ""
+    with pytest.raises(DefinitionError) as raised:
+        parse_script(CATALOG.format("") + insert + statement + ";", file="p.sql", copies=copy_table)
+    assert message in str(raised.value)

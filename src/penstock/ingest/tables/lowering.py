@@ -128,7 +128,7 @@ def make_source(source: SourceDef, warn: Callable[[str], None]) -> tuple[Scan, S
     inference = found.inference.from_text(given, origin, f"{identifier}.")
     metadata = make_metadata_columns(options.metadata, origin)
     known = {prefix + key for key in found.options.keys()} | {f"{identifier}.{key}" for key in found.inference.keys()}  # noqa: SIM118
-    _check_prefixes(given, origin)
+    check_prefixes(given, origin)
     kept = make_metadata_columns(_OF_LETTERS, origin) if _LETTERS in given else ()
     table = _define_messages(source, given, known, (*metadata, *(each for each in kept if each not in metadata)))
     declared = {
@@ -138,7 +138,7 @@ def make_source(source: SourceDef, warn: Callable[[str], None]) -> tuple[Scan, S
         MessageColumns(
             found.table_reader(bound, inference),
             given.get("value.fields-prefix", ""),
-            _make_key_reader(given, origin),
+            make_key_reader(given, origin),
             given.get("key.fields-prefix", ""),
         ),
         identifier,
@@ -194,7 +194,7 @@ _LETTERS, _OF_LETTERS = "scan.dead-letter.topic", "__raw_key__,header-list,times
 _OF_PARTS = ("value.format", "ingestion.ignore-errors", "key.format", "key.fields-prefix", "value.fields-prefix")
 
 
-def _make_key_reader(given: Mapping[str, str], origin: Origin) -> TableReader[Any] | None:
+def make_key_reader(given: Mapping[str, str], origin: Origin) -> TableReader[Any] | None:
     """What reads the keys of messages; None if they are not read. Raises OptionsError for a format that keys cannot
     have."""
     identifier = given.get("key.format", "").strip().lower()
@@ -208,7 +208,7 @@ def _make_key_reader(given: Mapping[str, str], origin: Origin) -> TableReader[An
     return found.table_reader(options, found.inference.from_text({}))
 
 
-def _check_prefixes(given: Mapping[str, str], origin: Origin) -> None:
+def check_prefixes(given: Mapping[str, str], origin: Origin) -> None:
     """Raises OptionsError where it could not be told whether a column is of the key or of the value."""
     key, value = given.get("key.fields-prefix", ""), given.get("value.fields-prefix", "")
     if key and value and (key.startswith(value) or value.startswith(key)):

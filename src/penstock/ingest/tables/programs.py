@@ -6,13 +6,23 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, fields
 from typing import Any, Protocol
 
-from penstock.ingest.definition import TransformDef
+from penstock.ingest.definition import RouteDef, TransformDef
 from penstock.ingest.table_ids import match_table_id
-from penstock.ingest.tables.routing import Router
 from penstock.ingest.transforms import TableTransform
 from penstock.schemas import TableSchema
 
 _MOST_SHOWN = 5
+
+
+class RoutesTables(Protocol):
+    """Says which tables of the sink a table goes to."""
+
+    @property
+    def routes(self) -> tuple[RouteDef, ...]:
+        """The rules that it has for that."""
+
+    def find_targets(self, table: str) -> tuple[str, ...]:
+        """The ids of the tables of the sink."""
 
 
 class BindsTables(Protocol):
@@ -31,7 +41,7 @@ class BindsTables(Protocol):
 class Programs:
     """The transforms and routes of a pipeline, applied to tables as they are found."""
 
-    router: Router
+    router: RoutesTables
     binder: BindsTables
     has_functions: bool = False
     _targets: dict[str, tuple[str, ...]] = field(default_factory=dict, init=False, compare=False, repr=False)

@@ -24,6 +24,7 @@ from penstock.sql.parse.statements import (
     BeginSet,
     CreateCatalog,
     CreateDatabase,
+    CreateDatabaseAs,
     CreateFunction,
     CreateTableAs,
     Describe,
@@ -187,13 +188,26 @@ def _parse_database(cursor: QueryGrammar) -> tuple[Name, ...]:
 def _create_database(cursor: QueryGrammar, at: int) -> Statement:
     unless, parts = if_not_exists(cursor), _parse_database(cursor)
     comment(cursor)
-    if cursor.take("WITH"):
-        options(cursor)
-    if cursor.sees("AS", "DATABASE"):
-        raise cursor.unsupported_feature(
-            "CREATE DATABASE .. AS DATABASE", "write CREATE TABLE .. AS TABLE for each table"
-        )
-    return CreateDatabase(at, parts, unless)
+    given = options(cursor) if cursor.take("WITH") else ()
+    created = CreateDatabase(at, parts, unless)
+    if not cursor.take("AS", "DATABASE"):
+        return created
+    source = _parse_database(cursor)
+    cursor.expect("INCLUDING")
+    including = () if cursor.take("ALL", "TABLES") else _parse_tables(cursor, "INCLUDING")
+    excluding = _parse_tables(cursor, "EXCLUDING") if cursor.take("EXCLUDING") else ()
+    return CreateDatabaseAs(at, created, given, source, including, excluding)
+
+
+def _parse_tables(cursor: QueryGrammar, after: str) -> tuple[Token, ...]:
+    """TABLE or TABLES, and regular expressions in quotes."""
+    if not cursor.take_any("TABLE", "TABLES"):
+        wanted = "ALL TABLES or TABLE" if after == "INCLUDING" else "TABLE"
+        raise cursor.unexpected_token(f"{wanted} after {after}", "for example INCLUDING TABLE 'orders_.*'")
+    found = [cursor.string("a table's name in quotes")]
+    while cursor.take(","):
+        found.append(cursor.string("a table's name in quotes"))
+    return tuple(found)
 
 
 def _alter_database(cursor: QueryGrammar, at: int) -> Statement:

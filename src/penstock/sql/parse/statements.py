@@ -247,6 +247,18 @@ class CreateDatabase(Statement):
 
 
 @dataclass(frozen=True)
+class CreateDatabaseAs(Statement):
+    """CREATE DATABASE .. AS DATABASE source INCLUDING .. [EXCLUDING ..]: the tables of ``source`` whose names match one
+    of the regular expressions ``including``, all without any, and none of ``excluding``."""
+
+    created: CreateDatabase
+    options: tuple[GivenOption, ...]
+    source: tuple[Name, ...]
+    including: tuple[Token, ...] = ()
+    excluding: tuple[Token, ...] = ()
+
+
+@dataclass(frozen=True)
 class AlterDatabase(Statement):
     """ALTER DATABASE [catalog.]name SET (options)."""
 
