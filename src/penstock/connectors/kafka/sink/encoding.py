@@ -147,18 +147,27 @@ class RowEncoder:
     @staticmethod
     def encode_together(
         parts: Sequence[tuple[RowEncoder, pa.RecordBatch, pa.RecordBatch]],
+        *,
+        share_topics: bool = False,
     ) -> Iterator[tuple[int, str, EncodedBatch]]:
         """The record batches of several encoders with equal work (:func:`describe_work`), each with the number of its
         part and its topic: as if each part was encoded by itself, in one pass over all of them. All parts have kinds,
-        or none has. Raises as :meth:`encode`."""
+        or none has. With ``share_topics`` a record batch may have rows of all parts with its topic, and the number of
+        the first of them. Raises as :meth:`encode`."""
         encoders = [each for each, _, _ in parts]
         first, topics = encoders[0], [each._sink.topics[0] for each in encoders]
         rows = pa.concat_batches([each for _, each, _ in parts])
         hidden = pa.concat_batches([each for _, _, each in parts])
         counts = np.array([each.num_rows for _, each, _ in parts])
         part = np.repeat(np.arange(len(parts)), counts)
-        # The partitions of all topics have numbers, one part after the other.
-        bases = np.cumsum([0, *(each._count(topic) for each, topic in zip(encoders, topics, strict=True))])
+        # The partitions of all topics have numbers, one topic after the other.
+        firsts: dict[str | int, int] = {}
+        for number, topic in enumerate(topics):
+            firsts.setdefault(topic if share_topics else number, number)
+        owners = [*firsts.values()]
+        ends = np.cumsum([0, *(encoders[each]._count(topics[each]) for each in owners)])
+        places = {key: at for at, key in enumerate(firsts)}
+        bases = ends[[places[topic if share_topics else number] for number, topic in enumerate(topics)]]
         with _locate_errors(lambda row: topics[part[row]], hidden):
             keys = first._encode_keys_of(encoders, rows, counts)
             values = first._encode_values_of(encoders, rows, counts, _read_kinds(hidden))
@@ -172,8 +181,9 @@ class RowEncoder:
             headers = first._read_headers_of(encoders, part)
             batches = first._encode_messages(topics[0], rows, keys, values, chosen, headers)
         for batch in batches:
-            number = int(np.searchsorted(bases, batch.partition, "right")) - 1
-            yield number, topics[number], replace(batch, partition=batch.partition - int(bases[number]))
+            at = int(np.searchsorted(ends, batch.partition, "right")) - 1
+            number = owners[at]
+            yield number, topics[number], replace(batch, partition=batch.partition - int(ends[at]))
 
     def _encode_values_of(
         self, encoders: Sequence[RowEncoder], rows: pa.RecordBatch, counts: NDArray[np.int64], kinds: _Kinds
@@ -208,11 +218,11 @@ class RowEncoder:
         if self._sink.partitioner == "all-to-zero":
             return bases[part].astype(np.int32)
         chosen = []
-        ends = np.searchsorted(part, np.arange(len(encoders) + 1))
+        ends = np.searchsorted(part, np.arange(len(encoders) + 1)).tolist()
         for number, each in enumerate(encoders):
-            begin, count = int(ends[number]), int(ends[number + 1] - ends[number])
+            begin, count = ends[number], ends[number + 1] - ends[number]
             own = None if keys is None else keys.slice(begin, count)
-            partitions = int(bases[number + 1] - bases[number])
+            partitions = each._count(each._sink.topics[0])
             chosen.append(each._spread(count, own, partitions) + np.int32(bases[number]))
         return np.concatenate(chosen)
 

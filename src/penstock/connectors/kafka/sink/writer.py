@@ -283,9 +283,10 @@ class _Encoders:
                 continue
             for topic, encoded in encoder.encode(rows, hidden):
                 yield output, topic, encoded
-        for members in together.values():
+        for (number_of_work, _), members in together.items():
             works = [(self._encoder(output), rows, hidden) for output, rows, hidden in members]
-            for number, topic, encoded in RowEncoder.encode_together(works):
+            # What is written to tables that were found is counted for all of them together.
+            for number, topic, encoded in RowEncoder.encode_together(works, share_topics=number_of_work < 0):
                 yield members[number][0], topic, encoded
 
     def finish(self) -> Iterator[tuple[int, str, EncodedBatch]]:
