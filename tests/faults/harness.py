@@ -378,11 +378,13 @@ class Trial:
 
     # --- the end ---------------------------------------------------------------------------------------------
 
-    def outcome(self, job: JobProcess | None = None, *, stop: str = "", problem: str = "") -> Outcome:
+    def outcome(
+        self, job: JobProcess | None = None, *, stop: str = "", problem: str = "", headers: bool = True
+    ) -> Outcome:
         """The verdict, with all that was seen of the fault. With ``job``, which has ended, also whether it left
-        processes behind."""
+        processes behind. ``headers`` says whether it copies them, by which keys and values are checked."""
         left = job.left_over() if job is not None else 0
-        wrong = garbled(self.session, self.verifier.outputs)
+        wrong = garbled(self.session, self.verifier.outputs) if headers else 0
         problems = [
             *([f"{left} processes have outlived the job"] if left else []),
             *([f"in {wrong} records key, value and headers are not of one record"] if wrong else []),

@@ -23,7 +23,8 @@ from penstock.kafka.properties import ClientConfig
 from penstock.kafka.record_batches import encode
 from penstock.kafka.session import Session, session_for
 
-_KEYS = 16
+#: The number of different keys of a partition.
+KEYS = 16
 _AT_A_TIME = 50_000
 
 
@@ -92,7 +93,7 @@ class NumberedRecords:
     def _submit(self, producer: Producer, partition: int, count: int) -> None:
         first = self.written[partition]
         numbers = np.arange(first, first + count)
-        keys = pc.binary_join_element_wise(f"{partition}-", pa.array(numbers % _KEYS).cast(pa.string()), "")
+        keys = pc.binary_join_element_wise(f"{partition}-", pa.array(numbers % KEYS).cast(pa.string()), "")
         values = pc.binary_join_element_wise('{"k":"', keys, '","n":', pa.array(numbers).cast(pa.string()), "}", "")
         for batch in encode(
             keys=keys,

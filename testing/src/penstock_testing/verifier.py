@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -28,7 +28,7 @@ from penstock.kafka.offsets import EARLIEST, LATEST, list_offsets
 from penstock.kafka.partitions import TopicPartition
 from penstock.kafka.progress import TOPIC
 from penstock.kafka.properties import READ_COMMITTED, READ_UNCOMMITTED, ClientConfig
-from penstock.kafka.record_batches import ControlType, read_batch_headers
+from penstock.kafka.record_batches import ControlType, Records, read_batch_headers
 from penstock.kafka.session import Session, session_for
 from penstock_testing.numbered import NumberedRecords, numbers_of
 from penstock_testing.transactions import TransactionInspector
@@ -80,6 +80,10 @@ class Verdict:
         return not any(faults)
 
 
+#: Gives the partition that each of some records was written to, and its number there. The text says where they are.
+Numbers: TypeAlias = Callable[[Records, str], tuple[NDArray[Any], NDArray[Any]]]
+
+
 class Verifier:
     """Watches the output of a job that copies numbered records.
 
@@ -100,6 +104,7 @@ class Verifier:
             records show which batches are torn. Empty for a job without transactions.
         first: the first ``n`` of each partition that is expected; 0 by default.
         ordered: whether the job keeps the order (it does not when it shuffles).
+        numbers: gives ``p`` and ``n`` of records of a place; by their headers unless the job cannot copy those.
     """
 
     def __init__(
@@ -112,6 +117,7 @@ class Verifier:
         progress_topic: str = TOPIC,
         first: Mapping[int, int] | None = None,
         ordered: bool = True,
+        numbers: Numbers | None = None,
     ):
         self.source, self.outputs = source, tuple(outputs)
         self.first = dict(first or {})
@@ -123,7 +129,8 @@ class Verifier:
         )
         for topic in self.outputs:
             self._session.topic(topic, create=True)
-        self._beside = _Follower(self._session, self.outputs)
+        self._numbers = numbers or _read_headers
+        self._beside = _Follower(self._session, self.outputs, self._numbers)
         self._restarted: tuple[float, int] | None = None  # when, and how many records had been seen by then
 
     def __enter__(self) -> Verifier:
@@ -172,7 +179,7 @@ class Verifier:
             held += self.inspector.wait_until_none_open([self.progress_topic], patience, self.transactional_ids)
         self._beside.catch_up()
         self._beside.stop()
-        beside, after = _concatenate(self._beside.seen), _read_all(self._session, self.outputs)
+        beside, after = _concatenate(self._beside.seen), _read_all(self._session, self.outputs, self._numbers)
         expected = self._compute_expected()
         aborted = _find_aborted(self._session, self.outputs)
         counts = [_compare(seen, expected) for seen in (beside, after)]
@@ -206,7 +213,7 @@ class Verifier:
         if not self.transactional_ids:
             return 0
         topic = self.source.topic
-        read = _read_all(self._session, [topic])
+        read = _read_all(self._session, [topic], _read_headers)
         written = {each: read[read["partition"] == each] for each in self.source.written}
         torn, covered = 0, [np.empty(0, np.int64)]
         for start, end in _batches(self._session, self.progress_topic, self.transactional_ids):
@@ -226,7 +233,8 @@ class Verifier:
 class _Follower:
     """Reads some topics under read_committed, in a thread, up to their last stable offsets."""
 
-    def __init__(self, session: Session, topics: Sequence[str]):
+    def __init__(self, session: Session, topics: Sequence[str], numbers: Numbers):
+        self._numbers = numbers
         self.seen: list[pd.DataFrame] = []
         self.count = 0
         self._session, self._topics = session, topics
@@ -259,7 +267,7 @@ class _Follower:
                 try:
                     for chunk in _chunks(self._session, self._topics, READ_COMMITTED, self._positions):
                         self._positions[chunk.topic, chunk.partition] = chunk.next_offset
-                        for found in _decode(chunk):
+                        for found in _decode(chunk, self._numbers):
                             self.seen.append(found)
                             self.count += len(found)
                 except RetriableError:  # tests take brokers down
@@ -291,18 +299,23 @@ def _chunks(
     return Fetcher(session, ranges, isolation=isolation) if ranges else ()
 
 
-def _decode(chunk: Chunk) -> Iterator[pd.DataFrame]:
+def _read_headers(records: Records, where: str) -> tuple[NDArray[Any], NDArray[Any]]:
+    return numbers_of(records.headers, where)
+
+
+def _decode(chunk: Chunk, find_numbers: Numbers) -> Iterator[pd.DataFrame]:
     where = f"topic '{chunk.topic}', partition {chunk.partition}"
     for records in chunk.slices(headers=True):
         if len(records):
-            partitions, numbers = numbers_of(records.headers, where)
+            partitions, numbers = find_numbers(records, where)
             at = {"topic": chunk.topic, "partition": chunk.partition, "offset": records.offsets}
             yield pd.DataFrame({**at, "id": partitions * _NUMBERS + numbers, "time": time.monotonic()})
 
 
-def _read_all(session: Session, topics: Iterable[str]) -> pd.DataFrame:
+def _read_all(session: Session, topics: Iterable[str], numbers: Numbers) -> pd.DataFrame:
     """The records that a reader sees now."""
-    return _concatenate([each for chunk in _chunks(session, topics, READ_COMMITTED) for each in _decode(chunk)])
+    chunks = _chunks(session, topics, READ_COMMITTED)
+    return _concatenate([each for chunk in chunks for each in _decode(chunk, numbers)])
 
 
 def _batches(
