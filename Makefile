@@ -22,7 +22,7 @@ export UV_PYTHON_DOWNLOADS := never
 # Spark starts many Python processes; compiled modules are what makes that quick.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test durations test-all test-python faults mutants simulate fuzz oracle oracle-streams lint fmt bench bench-peers lock clean
+.PHONY: help setup demo test durations test-all test-python faults mutants capture simulate fuzz oracle oracle-streams lint fmt bench bench-peers lock clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 16
@@ -51,6 +51,9 @@ faults: $(READY) ## Run the fault matrix and write docs/faults.md (ARGS="--only 
 
 mutants: $(READY) ## Run penstock without its safeguards, one after the other, through the matrix, which must notice
 	@$(BIN)/python -m tests.faults --mutants $(ARGS)
+
+capture: $(READY) ## Copy what Debezium captures of random workloads, with a pipeline that is killed twice (ARGS="--seeds 1 --changes 10000")
+	@$(BIN)/python -m tests.capture $(ARGS)
 
 simulate: $(READY) ## Walk through the exactly-once protocol on a simulated cluster, at random (ARGS="--walks 10000")
 	@$(BIN)/python -m tests.simulation $(ARGS)

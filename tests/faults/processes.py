@@ -37,13 +37,15 @@ class JobProcess:
         mutation: str | None = None,
         arguments: Sequence[str] = (),
         environment: Mapping[str, str] | None = None,
+        file: str = "job.sql",
     ):
-        """``name`` is the job's; ``mutation`` one of mutated_penstock.py; ``arguments`` go to ``penstock run``."""
+        """``name`` is the job's; ``mutation`` one of mutated_penstock.py; ``arguments`` go to ``penstock run``.
+        ``file`` is the name of the file with ``sql``, which may be a pipeline."""
         folder.mkdir(parents=True, exist_ok=True)
         self.folder, self.checkpoint, self.name, self.mutation = folder, checkpoint, name, mutation
         self.sql = sql
         self.starts = 0
-        self._file = folder / "job.sql"
+        self._file = folder / file
         self._file.write_text(sql)
         self._arguments = tuple(arguments)
         self._environment = dict(environment or {})

@@ -40,6 +40,15 @@ def test_members_are_found_at_any_place_and_with_any_spelling():
     assert not found.members("b").unread
 
 
+def test_characters_that_are_written_as_surrogate_pairs_are_read():
+    found = spans(
+        '{"\\uD83C\\uDF88": 1, "a": "\\ud83d\\ude00", "b": 2}', '{"a": "\\ud83d", "b": 3}', '{"b": "\\uDBFF\\uDFFF"}'
+    )
+    assert texts(found.members("🎈")) == [(0, "1")]
+    assert texts(found.members("b")) == [(0, "2"), (2, '"\\uDBFF\\uDFFF"')]
+    assert found.members("b").unread == {1}
+
+
 def test_a_path_leads_through_objects():
     found = spans('{"p": {"after": {"id": 1}}}', '{"p": {"after": null}}', '{"p": 1}', '{"p": {}}').members(
         "p", "after"

@@ -4,6 +4,9 @@ A case has the lines of a pipeline (``source``, ``sink``, ``route``, ``transform
 file gives for all, and ``batches`` of events. An event is a message's value, or a text that is the value as it stands.
 ``[c, orders, {row}]`` is a change in the envelope of the source's format: of the table ``shop.orders``, unless a dotted
 id is given; ``r``, ``u`` with two rows, and ``d`` are others. A place goes before either: ``[topic/partition, ..]``.
+
+``schema`` among the fields that envelopes have makes messages of Debezium that contain their schema: a type of Kafka
+Connect for each column, ``int32 io.debezium.time.Date`` with its name, and ``scale=2`` with parameters.
 """
 
 from __future__ import annotations
@@ -89,7 +92,30 @@ def _wrap(event: Sequence[Any], form: str, more: Mapping[str, Any]) -> dict[str,
         data = before if op == "d" else after
         return {"data": [data], **old, "type": _CANAL[op], "database": spaces[-1], "table": name, **more, **extra}
     source = {"db": spaces[0], **({"schema": spaces[1]} if len(spaces) > 1 else {}), "table": name}
-    return {"before": before, "after": after, "op": op, "source": source, **more, **extra}
+    change = {"before": before, "after": after, "op": op, "source": source, **more, **extra}
+    if "schema" not in change:
+        return change
+    schema = change.pop("schema")
+    return {"schema": _write_schema(schema) if isinstance(schema, dict) else schema, "payload": change}
+
+
+def _write_schema(columns: Mapping[str, str]) -> dict[str, Any]:
+    """The schema of a change of a row with these columns."""
+    fields = [_write_column(name, *text.split()) for name, text in columns.items()]
+    images = [{"type": "struct", "fields": fields, "optional": True, "field": each} for each in ("before", "after")]
+    return {"type": "struct", "fields": [*images, {"type": "string", "optional": False, "field": "op"}]}
+
+
+def _write_column(field: str, kind: str, *more: str) -> dict[str, Any]:
+    names = [each for each in more if "=" not in each]
+    parameters = dict(each.split("=") for each in more if "=" in each)
+    return {
+        "type": kind,
+        "optional": True,
+        "name": names[0] if names else None,
+        "parameters": parameters,
+        "field": field,
+    }
 
 
 def show_rows(found: Pipeline) -> dict[str, list[list[Any]]]:

@@ -19,6 +19,7 @@ from penstock.formats.canal_json.options import CanalJsonOptions
 from penstock.formats.changes.decode import NO_CHANGE
 from penstock.formats.changes.table_reader import ChangeTableReader
 from penstock.formats.json.parser import Document, Number, Object, parse
+from penstock.formats.json.rewriting import find_spans
 from penstock.formats.json.spans import TextSpans
 from penstock.formats.json.table_reader import unfold_arrays
 from penstock.schemas import widen_type
@@ -72,17 +73,16 @@ class CanalTableReader(ChangeTableReader[CanalJsonOptions, CanalInferenceOptions
 
     def survey(self, messages: pa.BinaryArray, known: RowType) -> SeenColumns:
         """The columns that messages of one table show, by the strategy, and its primary key."""
-        envelopes = unfold_arrays(TextSpans.from_messages(messages)).objects()
         strategy = self.inference.strategy
         if strategy is TypeStrategy.AUTO:
             found = self._survey_messages(messages, known)
         else:
             member = "sqlType" if strategy is TypeStrategy.SQL_TYPE else "mysqlType"
-            types = [(at, each) for at, each in _distinct(envelopes.members(member)) if isinstance(each, Object)]
+            types = [(at, each) for at, each in _distinct(_find_members(messages, member)) if isinstance(each, Object)]
             found = _widen_columns(known, types, self._find_type)
             typed = {name for _, each in types for name, _ in each.pairs}
             found = _add_untyped(found, typed, self._survey_messages(messages, found.row))
-        keys = (_texts(each) for _, each in _distinct(envelopes.members("pkNames")))
+        keys = (_texts(each) for _, each in _distinct(_find_members(messages, "pkNames")))
         return replace(found, primary_key=next(filter(None, keys), ()))
 
     def decoder(self, row: RowType) -> CanalTableDecoder:
@@ -98,6 +98,11 @@ class CanalTableReader(ChangeTableReader[CanalJsonOptions, CanalInferenceOptions
             return find_jdbc_type(int(written.text)) if isinstance(written, Number) and written.is_whole else STRING
         types = MySqlTypes(self.inference.tinyint1_as_boolean, self.inference.timestamp_as_datetime)
         return types.find_type(written) if isinstance(written, str) else STRING
+
+
+def _find_members(messages: pa.BinaryArray, name: str) -> TextSpans:
+    """The values of a member of messages."""
+    return find_spans(messages, lambda spans: unfold_arrays(spans).objects().members(name))
 
 
 def _widen_columns(

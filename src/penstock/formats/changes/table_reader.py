@@ -12,6 +12,7 @@ import pyarrow as pa
 from penstock.formats.changes.options import ChangeOptions
 from penstock.formats.json.inference import InferenceRules
 from penstock.formats.json.inference_options import InferenceOptions
+from penstock.formats.json.rewriting import find_spans
 from penstock.formats.json.spans import TextSpans
 from penstock.formats.json.survey import survey_spans
 from penstock.formats.json.table_reader import build_columns, unfold_arrays
@@ -66,7 +67,9 @@ class ChangeTableReader(ABC, Generic[_Options, _Inference, _Messages]):
         return self._fields.find_tables(values)
 
     def _survey_messages(self, values: pa.BinaryArray, known: RowType) -> SeenColumns:
-        return self._survey_rows(self.find_rows(unfold_arrays(TextSpans.from_messages(values)).objects()), known)
+        return self._survey_rows(
+            find_spans(values, lambda spans: self.find_rows(unfold_arrays(spans).objects())), known
+        )
 
     def _survey_rows(self, rows: TextSpans, known: RowType) -> SeenColumns:
         found = survey_spans(rows.objects(), known.fields, self.options.timestamp_standard)

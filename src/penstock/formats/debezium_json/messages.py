@@ -6,6 +6,7 @@ among them, is read there.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Self
@@ -14,7 +15,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from penstock.formats.debezium_json.connect_types import ConnectColumn
 from penstock.formats.debezium_json.decode import OPERATIONS
+from penstock.formats.debezium_json.schema_groups import SCHEMA, SchemaNumbers
 from penstock.formats.json.spans import TextSpans
 from penstock.loops import chars
 from penstock.loops.record_status import READ
@@ -44,32 +47,38 @@ class RowSpans:
 @dataclass(frozen=True)
 class ChangeMessages:
     """Messages: those with the numbers ``index`` in ``every``, which are a whole batch. ``action`` is that of a message
-    which has the usual form, else -1; ``found`` are where its fields start and end in ``text``."""
+    which has the usual form, else -1; ``found`` are where its fields start and end in ``text``. ``schema`` is the
+    number of the one that a message contains, which has the columns ``columns[schema]``: none if it is 0."""
 
     every: pa.BinaryArray
     text: npt.NDArray[np.uint8]
     index: npt.NDArray[np.int64]
     action: npt.NDArray[np.int8]
     found: npt.NDArray[np.int64]
+    schema: npt.NDArray[np.int64]
+    columns: tuple[tuple[ConnectColumn, ...], ...] = ((),)
 
     def __len__(self) -> int:
         return len(self.index)
 
     @classmethod
     def from_values(cls, values: pa.BinaryArray, outer: str = "") -> Self:
-        """The messages of a batch, whose changes are in the member ``outer`` if it is named."""
+        """The messages of a batch, whose changes are in the member ``outer``, beside their schema, if it is named."""
         changes = TextSpans.from_messages(values)
+        schema, numbers = np.zeros(len(values), np.int64), SchemaNumbers()
         if outer:
-            inner, status = changes.fields((outer,))
-            given = np.flatnonzero((status == READ) & (inner[:, 0, 0] >= 0))
-            starts, ends = np.ascontiguousarray(inner[given, 0].T)
-            changes = TextSpans(changes.text, starts, ends, changes.message[given])
+            inner, status = changes.fields((outer, SCHEMA))
+            schemas = _choose(changes, inner[:, 1])
+            schema[schemas.message] = numbers.number(schemas)
+            others = changes.message[status != READ]
+            schema[others] = numbers.number_messages(values.take(pa.array(others)))
+            changes = _choose(changes, inner[:, 0])
         found, status = changes.fields(_FIELDS)
         action = np.full(len(values), -1, np.int8)
         action[changes.message] = np.where(status == READ, _find_actions(changes.text, found), -1)
         places = np.full((len(values), len(_FIELDS), 2), -1, np.int64)
         places[changes.message] = found
-        return cls(values, changes.text, np.arange(len(values)), action, places)
+        return cls(values, changes.text, np.arange(len(values)), action, places, schema, numbers.columns)
 
     @cached_property
     def usual(self) -> npt.NDArray[np.bool_]:
@@ -79,7 +88,14 @@ class ChangeMessages:
 
     def take(self, index: npt.NDArray[np.int64]) -> Self:
         """Those with these numbers."""
-        return type(self)(self.every, self.text, self.index[index], self.action[index], self.found[index])
+        parts = self.index[index], self.action[index], self.found[index], self.schema[index]
+        return type(self)(self.every, self.text, *parts, self.columns)
+
+    def by_schema(self) -> Iterator[tuple[tuple[ConnectColumn, ...], npt.NDArray[np.int64]]]:
+        """The columns of each schema, and the numbers of its messages, in the order of the first of each."""
+        numbers, firsts = np.unique(self.schema, return_index=True)
+        for number in numbers[np.argsort(firsts)].tolist():
+            yield self.columns[number], np.flatnonzero(self.schema == number)
 
     def values(self, which: npt.NDArray[np.int64]) -> pa.BinaryArray:
         """The text of some of the messages."""
@@ -100,6 +116,13 @@ class ChangeMessages:
         kinds[1:][message[1:] == message[:-1]] = RowKind.UPDATE_AFTER
         starts, ends = np.ascontiguousarray(self.found[message, _PLACES[kinds]].T)
         return RowSpans(TextSpans(self.text, starts, ends, message), kinds)
+
+
+def _choose(spans: TextSpans, found: npt.NDArray[np.int64]) -> TextSpans:
+    """The parts of spans that were found."""
+    given = np.flatnonzero(found[:, 0] >= 0)
+    starts, ends = np.ascontiguousarray(found[given].T)
+    return TextSpans(spans.text, starts, ends, spans.message[given])
 
 
 def _find_actions(text: npt.NDArray[np.uint8], found: npt.NDArray[np.int64]) -> npt.NDArray[np.int8]:

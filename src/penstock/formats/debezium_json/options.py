@@ -17,5 +17,6 @@ class DebeziumJsonOptions(ChangeOptions):
         BOOLEAN,
         default=False,
         doc="Whether messages contain their schema, as Kafka Connect writes them with "
-        "value.converter.schemas.enable. The change is then under payload. Only for reading.",
+        "value.converter.schemas.enable. The change is then under payload. In pipelines that find their tables the "
+        "schema gives the types of columns. Only for reading.",
     )

@@ -79,6 +79,21 @@ def _hex(text: Vector, at: int) -> Word:
     return value
 
 
+@compiled
+def _escaped_code(text: Vector, at: int, end: int) -> Word:
+    """The character of the escape whose four hexadecimal digits are at ``at``, or of the surrogate pair that it begins.
+    -1 if it is neither."""
+    if at + 4 > end:
+        return -1
+    code = _hex(text, at)
+    if not 0xD800 <= code <= 0xDFFF:
+        return code
+    if code >= 0xDC00 or at + 10 > end or text[at + 4] != chars.BACKSLASH or text[at + 5] != chars.LOWER_U:
+        return -1
+    low = _hex(text, at + 6)
+    return 0x10000 + ((code - 0xD800) << 10) + low - 0xDC00 if 0xDC00 <= low <= 0xDFFF else -1
+
+
 @inlined
 def string(text: Vector, at: int, end: int) -> tuple[int, int]:
     """The closing quote of the string that starts at ``at``, and the string's size without its escapes.
@@ -108,13 +123,11 @@ def string(text: Vector, at: int, end: int) -> tuple[int, int]:
             return FAILED, 0
         mark = text[at + 1]
         if mark == chars.LOWER_U:
-            if at + 6 > end:
+            code = _escaped_code(text, at + 2, end)
+            if code < 0:
                 return FAILED, 0
-            code = _hex(text, at + 2)
-            if code < 0 or 0xD800 <= code <= 0xDFFF:
-                return FAILED, 0
-            saved += 5 if code < 0x80 else 4 if code < 0x800 else 3
-            at += 6
+            saved += 5 if code < 0x80 else 4 if code < 0x800 else 3 if code < 0x10000 else 8
+            at += 6 if code < 0x10000 else 12
         elif _ESCAPABLE[mark]:
             saved += 1
             at += 2
@@ -213,18 +226,24 @@ def unescape(text: Vector, at: int, out: Vector, to: int, stop: int) -> None:
         mark = text[at + 1]
         at += 2
         if mark == chars.LOWER_U:
-            code = _hex(text, at)
-            at += 4
+            code = _escaped_code(text, at, len(text))
+            at += 4 if code < 0x10000 else 10
             if code < 0x80:
                 out[to] = code
             elif code < 0x800:
                 out[to] = 0xC0 | code >> 6
                 to += 1
                 out[to] = 0x80 | code & 63
-            else:
+            elif code < 0x10000:
                 out[to] = 0xE0 | code >> 12
                 out[to + 1] = 0x80 | code >> 6 & 63
                 to += 2
+                out[to] = 0x80 | code & 63
+            else:
+                out[to] = 0xF0 | code >> 18
+                out[to + 1] = 0x80 | code >> 12 & 63
+                out[to + 2] = 0x80 | code >> 6 & 63
+                to += 3
                 out[to] = 0x80 | code & 63
         elif mark == chars.LOWER_B:
             out[to] = chars.BACKSPACE

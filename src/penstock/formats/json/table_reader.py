@@ -14,6 +14,7 @@ from penstock.formats.json.flat_decoder import FlatDecoder
 from penstock.formats.json.inference import InferenceRules
 from penstock.formats.json.inference_options import JsonInferenceOptions
 from penstock.formats.json.options import JsonOptions
+from penstock.formats.json.rewriting import find_spans
 from penstock.formats.json.spans import TextSpans
 from penstock.formats.json.survey import FieldSurvey, survey_nested, survey_spans
 from penstock.formats.json.tables import TableFields
@@ -47,7 +48,7 @@ class JsonTableReader:
 
     def survey(self, messages: pa.BinaryArray, known: RowType) -> SeenColumns:
         """The columns that messages of one table show."""
-        spans = unfold_arrays(TextSpans.from_messages(messages))
+        spans = find_spans(messages, unfold_arrays)
         rules = InferenceRules(self.inference.as_string, self.inference.fixed)
         given = self._fix(known)
         standard = self.options.timestamp_standard
