@@ -142,20 +142,33 @@ def test_what_the_changed_pipeline_would_do_to_the_tables_that_the_job_knows(kaf
     assert "new columns `price` DOUBLE" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("lines", "status", "error"),
-    [
-        ((), 1, "topic '{}' does not exist"),
-        (
-            ("schema.inference.strategy: static", "scan.value.initial-schemas.ddls: CREATE TABLE a (id INT)"),
-            2,
-            "--live",
-        ),
-    ],
-)
-def test_what_cannot_be_looked_at_is_said(kafka, topic, check, capsys, lines, status, error):
+DECLARED = "schema.inference.strategy: static", "scan.value.initial-schemas.ddls: CREATE TABLE a (id INT)"
+
+
+@pytest.mark.parametrize("lines", [(), DECLARED])
+def test_what_cannot_be_looked_at_is_said(kafka, topic, check, capsys, lines):
     missing = f"no-{topic(1)}"
     before = topics_of(kafka)
-    assert check(missing, *lines) == status
-    assert error.format(missing) in capsys.readouterr().err
+    assert check(missing, *lines) == 1
+    assert f"topic '{missing}' does not exist" in capsys.readouterr().err
     assert topics_of(kafka) == before
+
+
+def test_a_declared_table_is_looked_at_too(kafka, topic, check, capsys):
+    source = topic(1)
+    produce(kafka, source, [{"id": 1}, {"id": "x"}])
+    assert check(source, *DECLARED) == 0
+    shown = "\n".join(live_lines(capsys.readouterr().out))
+    assert f"table '{source}'" in shown
+    assert "1 record cannot be read" in shown
+    assert "does not fit its column, which is INT" in shown
+
+
+def test_a_job_in_sql_has_nothing_to_look_at(tmp_path, capsys):
+    file = tmp_path / "job.sql"
+    file.write_text(
+        "CREATE TABLE s (id INT) WITH ('connector' = 'datagen');\nCREATE TABLE t (id INT) WITH ('connector' = "
+        "'blackhole');\nINSERT INTO t SELECT id FROM s;\n"
+    )
+    assert main(["check", "--live", str(file)]) == 2
+    assert "--live" in capsys.readouterr().err

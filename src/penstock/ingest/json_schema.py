@@ -23,7 +23,7 @@ from penstock.settings.ignored import WITHOUT_EFFECT
 from penstock.settings.kerberos import KERBEROS_PREFIX, KerberosSettings
 from penstock.settings.refused import REFUSED
 from penstock.settings.restart import PREFIX, STRATEGIES, TYPE_KEYS
-from penstock.spi import Connector, InferringFormat, Writable, connectors, formats
+from penstock.spi import Connector, InferringFormat, WritesTables, connectors, formats
 
 #: A JSON Schema, or a part of one.
 Schema: TypeAlias = dict[str, Any]
@@ -41,7 +41,7 @@ _LITERAL = re.compile(r"-?\d+|true|false", re.IGNORECASE)
 
 def build_schema(client_properties: Mapping[str, Property]) -> Schema:
     """The schema. ``client_properties`` are those of Kafka's clients that have an effect."""
-    sinks = [name for name in connectors.names() if isinstance(connectors.get(name), Writable)]
+    sinks = [name for name in connectors.names() if isinstance(connectors.get(name), WritesTables)]
     parts = {part: {"$ref": f"#/$defs/{part}"} for part in ("source", "sink", "route", "transform", "pipeline")}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

@@ -10,6 +10,11 @@ from dataclasses import dataclass
 from penstock.errors import Problem
 from penstock.options import BOOLEAN, INTEGER, TEXT, Codec, OptionSet, choice, opt
 
+#: The format of values in YAML, unless one is named.
+DEFAULT_FORMAT = "debezium-json"
+#: The option of the source that declares tables.
+DDLS = "scan.value.initial-schemas.ddls"
+
 
 class InferenceStrategy(enum.Enum):
     """When the schema of a table is inferred."""
@@ -58,7 +63,7 @@ class KafkaIngestSourceOptions(OptionSet):
         example="static",
     )
     ddls: str | None = opt(
-        "scan.value.initial-schemas.ddls",
+        DDLS,
         TEXT,
         default=None,
         doc="The columns that tables begin with, as CREATE TABLE statements of SQL without options. Where messages do "

@@ -1,39 +1,50 @@
-"""From the definition of a pipeline to a plan, which equals the plan of the same job in SQL or Python."""
+"""From the definition of a pipeline to a plan, whose tables are found while the job runs."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import TypeVar, cast
+from typing import TypeVar
 
-from penstock.errors import DefinitionError, PipelineError, Problem, UnsupportedError, nearest
-from penstock.ingest.definition import ConnectorDef, PipelineDef, RouteDef, RouteMode, SourceDef, TransformDef
-from penstock.ingest.kafka import DDLS, sink_table, source_table
-from penstock.ingest.table_ids import explain_pattern, match_table_id
-from penstock.ingest.tables import lowering as tables_lowering
-from penstock.ingest.tables.routing import make_target_id
-from penstock.ingest.transforms import unescape_stars
-from penstock.options import Origin
-from penstock.plan.expressions import ColumnRef, columns_of
-from penstock.plan.nodes import Filter, Item, Job, Node, Sink, items_of, project, row_of
+from penstock.errors import OptionsError, Problem, SchemaError, UnsupportedError
+from penstock.ingest.collectors import FileOptions, read_collector
+from penstock.ingest.definition import ConnectorDef, PipelineDef, RouteDef, SinkDef, SourceDef, TransformDef
+from penstock.ingest.kafka_sink import choose_topic
+from penstock.ingest.kafka_source import read_source
+from penstock.ingest.problems import Problems
+from penstock.ingest.table_ids import compile_patterns, explain_pattern
+from penstock.ingest.tables.evolution import Evolver
+from penstock.ingest.tables.programs import Programs
+from penstock.ingest.tables.refused import ErrorPolicy
+from penstock.ingest.tables.reports import SeenTable, encode_report
+from penstock.ingest.tables.routing import Router
+from penstock.ingest.tables.sink_tables import SinkTables
+from penstock.ingest.tables.source_tables import SourceTables
+from penstock.ingest.tables.work import IngestWork
+from penstock.ingest.transforms import DecimalPrecisionMode, TransformBinder
+from penstock.options import LIST
+from penstock.plan.nodes import Ingest, Job, Sink
 from penstock.plan.scalar_functions import Function
+from penstock.schemas import ChangeFilter, SchemaChangeBehavior, Schemas, Side, TableSchema
 from penstock.spi import (
     Column,
-    ScanSpec,
     SinkSpec,
-    Surface,
-    TableDefinition,
+    WritesTables,
     connectors,
     explain_unknown_connector,
-    scan_spec,
-    sink_spec,
 )
-from penstock.sql import NamedFunctions, function_of_code, locate_problem, parse_condition, parse_projection, read_table
-from penstock.types import BIGINT
+from penstock.sql import NamedFunctions, function_of_code
+from penstock.types import STRING, Field, RowType
 
 _T = TypeVar("_T")
+#: The name of all tables of a sink together.
+TABLES = "tables"
+#: Sources of other systems that read a database, not a topic.
+_DATABASES = {"mongodb", "mysql", "oceanbase", "oracle", "postgres", "sqlserver", "tidb", "vitess"}
+_SERVERS = "properties.bootstrap.servers"
+_NO_COLUMNS = RowType((), nullable=False)
 
 
 def lower(defn: PipelineDef, default_name: str = "pipeline", warn: Callable[[str], None] = lambda _: None) -> Job:
@@ -58,269 +69,187 @@ def _choose_start(source: SourceDef, warn: Callable[[str], None]) -> SourceDef:
     return replace(source, options=tuple(sorted({**given, "scan.startup.mode": f"{reset}-offset"}.items())))
 
 
-@dataclass(frozen=True)
-class _Stream:
-    """The rows of a table between source and sink, with its id and primary key. Patterns may fit the id, or the id that
-    it was ``declared`` under."""
-
-    node: Node
-    id: str
-    primary_key: tuple[str, ...]
-    declared: str
-
-
-#: Sources of other systems that read a database, not a topic.
-_DATABASES = {"mongodb", "mysql", "oceanbase", "oracle", "postgres", "sqlserver", "tidb", "vitess"}
-
-#: Options of sinks that name columns.
-_OF_COLUMNS = {"key.fields", "key.fields-prefix", "value.fields-include"}
-
-
 class _Lowering:
     def __init__(self, defn: PipelineDef, warn: Callable[[str], None]):
-        self.defn = defn
-        self.warn = warn
-        self.problems: list[Problem] = []
-        self.unsupported: list[Problem] = []
-        self._functions = NamedFunctions({})
+        self._defn, self._warn, self._problems = defn, warn, Problems()
+        self._tables = SinkTables(defn.sink)
 
     def job(self, default_name: str) -> Job:
-        options = self.defn.pipeline
-        self._functions = self._define_functions()
-        if self._finds_tables():
-            return self._find_tables(default_name)
-        stream = self._make_source()
-        broken = len(self._functions.functions) < len(self.defn.functions)  # no further problems of their calls
-        stream = self._transform(stream) if stream and not broken else stream
-        sinks = self._make_sinks(stream) if stream else ()
-        if stream is None:
-            self._check_sink()
-        if self.problems or self.unsupported:
-            error = PipelineError if self.problems else UnsupportedError
-            raise error((*self.problems, *self.unsupported))
-        return Job(options.name or default_name, sinks, options.settings)
-
-    def _finds_tables(self) -> bool:
-        """Whether the tables of the source, or their columns, are found while the job runs, or more than one is
-        declared."""
-        options = dict(self.defn.source.options)
-        strategy = options.get("schema.inference.strategy", "continuous").strip().lower()
-        several = "topic-pattern" in options or ";" in options.get("topic", "").strip(" ;")
-        declared = options.get(DDLS, "").upper().count("CREATE TABLE")
-        infers = any(part in key for key in options for part in (".infer-schema.", ".parser-table-id.", ".mysql."))
-        limits = self.defn.collector is not None or "ingestion.error-tolerance.max-count" in options
-        finds = strategy != "static" or several or infers or limits or declared != 1
-        return self.defn.source.type == "kafka" and finds
-
-    def _find_tables(self, default_name: str) -> Job:
-        """The plan of a job that finds its tables."""
-        options = self.defn.pipeline
-        source = self.defn.source
-        if not self._check_connector(self.defn.sink):
-            self._attempt(source, partial(tables_lowering.make_source, source, self.warn))
-            raise PipelineError((*self.problems, *self.unsupported))
-        sink = self._attempt(source, partial(tables_lowering.make_sink, self.defn, self._functions, self.warn))
-        if sink is None:
-            self._check_sink()
-        if self.problems or self.unsupported or sink is None:
-            error = PipelineError if self.problems else UnsupportedError
-            raise error((*self.problems, *self.unsupported))
+        """The plan. Raises PipelineError or UnsupportedError."""
+        options = self._defn.pipeline
+        sink = self._make_sink()
+        self._problems.check()
+        assert sink is not None, "or there is a problem"  # noqa: S101
         return Job(options.name or default_name, (sink,), options.settings)
 
-    def _attempt(self, side: ConnectorDef, make: Callable[[], _T]) -> _T | None:
-        """The result of ``make``, or None if it raised a DefinitionError, whose problems are collected."""
-        try:
-            return make()
-        except UnsupportedError as error:
-            self.unsupported += [_locate_problem(problem, side) for problem in error.problems]
-        except DefinitionError as error:
-            self.problems += [_locate_problem(problem, side) for problem in error.problems]
-        return None
+    def _make_sink(self) -> Sink | None:
+        """The tables of the sink, above the work that finds them; None after problems."""
+        defn, options = self._defn, self._defn.pipeline
+        functions = self._define_functions()
+        known = self._check_type(defn.source)
+        source = read_source(defn.source, self._problems, self._warn) if known else None
+        patterns = [*_check_patterns(defn)]
+        self._problems.errors += patterns
+        spec = self._attempt(self._define_sink) if self._check_connector(defn.sink) else None
+        behavior = SchemaChangeBehavior(options.schema_change_behavior)
+        chosen = self._attempt(partial(_choose_changes, defn.sink, behavior))
+        policy = self._attempt(partial(self._make_policy, source.errors)) if source is not None else None
+        if source is None or chosen is None or policy is None or patterns:
+            return None
+        binder = TransformBinder(
+            defn.transforms,
+            functions,
+            options.settings.session_time_zone or "UTC",
+            DecimalPrecisionMode[options.decimal_mode],
+            options.trims_keys,
+        )
+        router = Router(defn.routes, options.route_mode)
+        programs = Programs(router, binder, source.tables.declared, bool(defn.functions))
+        evolver = Evolver(source.tables, programs, behavior, chosen)
+        work = IngestWork(source.tables, programs, evolver, self._tables, policy)
+        if len(functions.functions) == len(defn.functions):  # else calls would have further problems
+            self._check_tables(work, writable=spec is not None)
+        if spec is None:
+            return None
+        node = Ingest(_NO_COLUMNS, source.scan, work, tuple(_explain(defn, source.tables)), source.kinds)
+        return Sink(_NO_COLUMNS, node, TABLES, defn.sink.type, spec)
+
+    def _attempt(self, make: Callable[[], _T]) -> _T | None:
+        return self._problems.attempt(self._defn.sink, make)
+
+    # --- parts -----------------------------------------------------------------------------------------------
 
     def _check_connector(self, side: ConnectorDef) -> bool:
         if side.type in connectors.names():
             return True
         reason, hint = explain_unknown_connector(side.type, connectors.names())
-        self.problems.append(Problem(reason, "type", side.origin.locate("type"), hint))
+        self._problems.errors.append(Problem(reason, "type", side.origin.locate("type"), hint))
         return False
 
-    # --- source ----------------------------------------------------------------------------------------------
-
-    def _make_source(self) -> _Stream | None:
-        source = self.defn.source
+    def _check_type(self, source: SourceDef) -> bool:
+        """Whether the source can be read; otherwise a problem is added."""
+        if source.type == "kafka":
+            return True
+        reason, hint = f"'{source.type}' cannot be a source of a pipeline", "use 'type: kafka'"
         if source.type in _DATABASES:
-            reason = f"'{source.type}' cannot be a source of a pipeline yet"
+            reason += " yet"
             hint = "let Debezium or Canal write the changes of the database to Kafka, and read them with 'type: kafka'"
-            self.unsupported.append(Problem(reason, "type", source.origin.locate("type"), hint))
-            return None
-        if not self._check_connector(source):
-            return None
-        if source.type != "kafka":
-            reason, hint = f"'{source.type}' cannot be a source of a pipeline", "use 'type: kafka'"
-            self.unsupported.append(Problem(reason, "type", source.origin.locate("type"), hint))
-            return None
-        found = self._attempt(source, partial(source_table, source, self.warn))
-        if found is None:
-            return None
-        table, declared = found
-        spec = self._attempt(source, partial(scan_spec, connectors.get(source.type), table))
-        # Without a spec there is no job, but the rest is still checked.
-        node = read_table(table, source.type, cast("ScanSpec", spec))
-        return _Stream(node, table.name, table.primary_key, declared)
+        elif not self._check_connector(source):
+            return False
+        self._problems.unsupported.append(Problem(reason, "type", source.origin.locate("type"), hint))
+        return False
 
     def _define_functions(self) -> NamedFunctions:
         """The functions that the pipeline defines."""
         found: dict[str, Function] = {}
-        for each in self.defn.functions:
+        for each in self._defn.functions:
             where = each.origin.locate("python-code")
             if each.name.upper() in found:
                 reason, hint = f"there are two functions '{each.name}'", "give each its own name"
-                self.problems.append(Problem(reason, "name", each.origin.locate("name"), hint))
+                self._problems.errors.append(Problem(reason, "name", each.origin.locate("name"), hint))
                 continue
             try:
                 found[each.name.upper()] = function_of_code(each.name, each.python_code)
             except ValueError as error:
                 hint = "write one function 'eval' with hints, such as 'def eval(x: int) -> int:'"
-                self.problems.append(Problem(str(error), "python-code", where, hint))
+                self._problems.errors.append(Problem(str(error), "python-code", where, hint))
         return NamedFunctions(found)
 
-    # --- transform -------------------------------------------------------------------------------------------
+    def _define_sink(self) -> SinkSpec:
+        """How all tables of the sink together are written: without what only some of them have. Raises a
+        DefinitionError."""
+        sink = self._defn.sink
+        connector = connectors.get(sink.type)
+        if not isinstance(connector, WritesTables):
+            known = [name for name in connectors.names() if isinstance(connectors.get(name), WritesTables)]
+            hint = f"use {', '.join(known)}, or write the job in SQL, with INSERT INTO a table of '{sink.type}'"
+            reason = f"'{sink.type}' cannot be the sink of a pipeline, whose tables are found while it runs"
+            raise UnsupportedError((Problem(reason, "type", sink.origin.locate("type"), hint),))
+        key = Column("key", STRING.with_nullability(False))
+        given = self._tables.define(TABLES, TableSchema(RowType((Field(key.name, key.type),)), (key.name,)))
+        options = {
+            name: each for name, each in given.options.items() if name != "topic" or "topic" in dict(sink.options)
+        }
+        return connector.tables_sink(replace(given, options=options, columns=()))
 
-    def _transform(self, stream: _Stream) -> _Stream | None:
-        """The stream after the first rule that matches it."""
-        self._warn_of_others("transform", self.defn.transforms, stream)
-        for rule in self.defn.transforms:
-            if self._match_id(rule.source_table, stream, rule.origin) is None:
-                continue
-            node = self._attempt(self.defn.source, partial(self._filter_and_project, stream.node, rule))
-            return self._set_keys(stream, node, rule) if node is not None else None
-        return stream
-
-    def _filter_and_project(self, node: Node, rule: TransformDef) -> Node:
-        """Filter and projection. As in Flink CDC, the filter may use columns of the source and computed ones."""
-        items = columns = items_of(node.schema)
-        if rule.projection:
-            items = parse_projection(
-                unescape_stars(rule.projection),
-                node.schema,
-                origin=_find_place(rule, "projection"),
-                user_functions=self._functions,
+    def _make_policy(self, errors: ErrorPolicy) -> ErrorPolicy:
+        """What happens to records that cannot be read, with the collector. Raises OptionsError for the collector."""
+        collector = self._defn.collector
+        if collector is None:
+            return errors
+        found, place = read_collector(collector), collector.origin.locate("")
+        if not errors.ignores:
+            self._warn(
+                f"{place}: the collector keeps nothing, because the job ends at the first record that cannot be read: "
+                "write 'ingestion.ignore-errors: true' in the source to leave such records out"
             )
-        if not rule.filter:
-            return project(node, items)
-        computed = tuple(each for each in items if node.schema.field(each.name) is None)
-        wanted = parse_condition(
-            rule.filter,
-            row_of((*columns, *computed)),
-            origin=_find_place(rule, "filter"),
-            user_functions=self._functions,
-        )
-        names = columns_of(wanted)
-        used = tuple(each for each in computed if each.name in names)
-        below = project(node, (*columns, *used))
-        last = tuple(
-            Item(each.name, ColumnRef(each.name, type=each.expression.type)) if each in used else each for each in items
-        )
-        return project(Filter(below.schema, below, wanted), last)
+        return replace(errors, folder=found.path if isinstance(found, FileOptions) else "")
 
-    def _set_keys(self, stream: _Stream, node: Node, rule: TransformDef) -> _Stream:
-        key = rule.primary_keys or tuple(name for name in stream.primary_key if node.schema.field(name))
-        for name in rule.primary_keys:
-            if node.schema.field(name) is None:
-                hint = nearest(name, node.schema.names) or f"columns are {', '.join(node.schema.names)}"
-                where = rule.origin.locate("primary-keys")
-                self.problems.append(Problem(f"'{name}' is not a column", "primary-keys", where, hint))
-        return replace(stream, node=node, primary_key=key)
+    # --- tables that are known from the start ----------------------------------------------------------------
 
-    # --- sinks -----------------------------------------------------------------------------------------------
+    def _check_tables(self, work: IngestWork, *, writable: bool) -> None:
+        """Add the problems of tables whose columns are declared and do not change, and warn of what has no effect on
+        the tables that there can be."""
+        source, programs = work.source, work.programs
+        if source.names:
+            for each in programs.explain_unused(source.names, "tables"):
+                self._warn(f"{each} (in a pattern a dot separates the parts of a name, '\\.' is any character)")
+        seen = []
+        for name in source.settled:
+            begin = source.initial_schema(name)
+            schema = replace(begin, row=source.add_metadata(begin.row))
+            if self._attempt(partial(programs.bind, name, schema)) is not None:
+                seen.append(SeenTable(name, begin.row, first=(0, 0)))
+        report = encode_report(seen)
+        found = self._attempt(partial(work.evolve, Schemas(), [report])) if report else ()
+        for version in (each.version for each in found or ()):
+            certain = bool(version.schema.primary_key) or not source.reader.names_keys
+            if writable and certain and version.side is Side.SINK:
+                self._attempt(partial(self._tables.output, version))
+        for name in dict.fromkeys((*source.names, *source.settled)):
+            self._warn_of_circle(programs.find_targets(name))
 
-    def _make_sinks(self, stream: _Stream) -> tuple[Sink, ...]:
-        """One sink for each route that matches; without one, the table keeps its own id."""
-        sink = self.defn.sink
-        if not self._check_connector(sink):
-            return ()
-        names = list(dict.fromkeys(self._route_stream(stream))) or [stream.id]
-        made = (self._attempt(sink, partial(self._make_sink, name, stream)) for name in names)
-        return tuple(each for each in made if each is not None)
-
-    def _check_sink(self) -> None:
-        """The problems of the sink when the source has problems too, so that its columns are not known."""
-        sink = self.defn.sink
-        if not self._check_connector(sink):
+    def _warn_of_circle(self, targets: Sequence[str]) -> None:
+        """Warn of tables of a sink without 'topic' whose topics, by their names, the source reads."""
+        source, sink = dict(self._defn.source.options), dict(self._defn.sink.options)
+        if self._defn.sink.type != "kafka" or "topic" in sink or sink.get(_SERVERS) != source.get(_SERVERS):
             return
-        column, options = Column("id", BIGINT.with_nullability(False)), {"connector": sink.type, **dict(sink.options)}
-        table = TableDefinition("sink", (column,), options, sink.origin, Surface.YAML, ("id",))
-
-        def spec() -> SinkSpec:
-            return sink_spec(connectors.get(sink.type), sink_table(sink, table) if sink.type == "kafka" else table)
-
-        before = len(self.problems)
-        self._attempt(sink, spec)
-        self.problems[before:] = [each for each in self.problems[before:] if each.key not in _OF_COLUMNS]
-
-    def _make_sink(self, name: str, stream: _Stream) -> Sink:
-        sink = self.defn.sink
-        columns = tuple(
-            Column(each.name, each.type.with_nullability(False) if each.name in stream.primary_key else each.type)
-            for each in stream.node.schema.fields
-        )
-        options = {"connector": sink.type, **dict(sink.options)}
-        table = TableDefinition(name, columns, options, sink.origin, Surface.YAML, stream.primary_key)
-        if sink.type == "kafka":
-            table = sink_table(sink, table)
-            self._warn_of_circle(table)
-        spec = sink_spec(connectors.get(sink.type), table)
-        return Sink(table.written, stream.node, table.name, sink.type, spec)
-
-    def _warn_of_circle(self, table: TableDefinition) -> None:
-        """Warn of a sink without 'topic' whose topic, by its table's name, is what the source reads."""
-        source, sink = dict(self.defn.source.options), dict(self.defn.sink.options)
-        topic, servers = table.options.get("topic"), "properties.bootstrap.servers"
-        if "topic" not in sink and topic == source.get("topic") and sink.get(servers) == source.get(servers):
-            self.warn(
-                f"{self.defn.sink.origin.locate('')}: the sink writes to '{topic}', by its table's name, and the "
-                "source reads that topic, so the job would read its own output: name another 'topic', or give the "
-                "table another name in a route"
-            )
-
-    def _route_stream(self, stream: _Stream) -> Iterator[str]:
-        self._warn_of_others("route", self.defn.routes, stream)
-        for route in self.defn.routes:
-            match = self._match_id(route.source_table, stream, route.origin)
-            if match is not None:
-                yield make_target_id(route, match, stream.id)
-                if self.defn.pipeline.route_mode is RouteMode.FIRST_MATCH:
-                    return
-
-    def _warn_of_others(self, part: str, rules: Sequence[RouteDef | TransformDef], stream: _Stream) -> None:
-        """Warn of rules that do not match the only table."""
-        for rule in rules:
-            try:
-                found = match_table_id(rule.source_table, stream.id) or match_table_id(
-                    rule.source_table, stream.declared
-                )
-            except re.error:  # which is a problem where the rule is used
-                continue
-            if found is None:
-                self.warn(
-                    f"{rule.origin.locate('source-table')}: the {part} for '{rule.source_table}' has no effect: the "
-                    f"only table is '{stream.id}' (in a pattern, a dot separates the parts of a name, '\\.' stands "
-                    "for any character, and case counts)"
+        read = LIST.parse(source.get("topic", ""))
+        for target in targets:
+            topic = self._attempt(partial(choose_topic, self._defn.sink, target))
+            if topic in read:
+                self._warn(
+                    f"{self._defn.sink.origin.locate('')}: the sink writes to '{topic}', by its table's name, and the "
+                    "source reads that topic, so the job would read its own output: name another 'topic', or give the "
+                    "table another name in a route"
                 )
 
-    def _match_id(self, pattern: str, stream: _Stream, origin: Origin) -> re.Match[str] | None:
+
+def _check_patterns(defn: PipelineDef) -> Iterator[Problem]:
+    """The routes and rules of transforms whose tables are no patterns."""
+    rules: tuple[RouteDef | TransformDef, ...] = (*defn.routes, *defn.transforms)
+    for rule in rules:
         try:
-            return match_table_id(pattern, stream.id) or match_table_id(pattern, stream.declared)
+            compile_patterns(rule.source_table)
         except re.error as error:
-            self.problems.append(explain_pattern(pattern, error, origin))
-            return None
+            yield explain_pattern(rule.source_table, error, rule.origin)
 
 
-def _locate_problem(problem: Problem, side: ConnectorDef) -> Problem:
-    values = dict(side.options)
-    return locate_problem(problem, side.origin, {key: (values[key], f"'{text}'") for key, text in side.written})
+def _choose_changes(sink: SinkDef, behavior: SchemaChangeBehavior) -> ChangeFilter:
+    """The changes that the sink is to follow. Raises OptionsError for a kind that is not one."""
+    try:
+        return ChangeFilter.from_options(sink.include, sink.exclude, behavior)
+    except SchemaError as error:
+        place = sink.origin.locate("")
+        raise OptionsError(tuple(replace(each, where=each.where or place) for each in error.problems)) from None
 
 
-def _find_place(rule: TransformDef, key: str) -> str:
-    """The place of an expression in the file, from which its own line and column are counted."""
-    return f"{rule.origin.locate(key)}, {key}"
+def _explain(defn: PipelineDef, source: SourceTables) -> Iterator[str]:
+    """The lines of the work in EXPLAIN."""
+    yield f"tables of {source.identifier} messages, found while the job runs"
+    if source.declared.tables:
+        yield f"  declared: {', '.join(source.declared.tables)}"
+    yield f"  schemas: {'fixed once a table is known' if source.static else 'follow the messages'}"
+    yield f"  changes of the sink: {defn.pipeline.schema_change_behavior.lower()}"
+    for each in defn.routes:
+        yield f"  route: {each.source_table} to {each.sink_table}"

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
-from penstock.errors import Problem, SchemaError
+from penstock.errors import OptionsError, Problem, SchemaError
 from penstock.flow.kernels.session import Session
 from penstock.ingest.definition import RouteDef, TransformDef
 from penstock.ingest.kafka_options import KafkaIngestSourceOptions
+from penstock.ingest.tables.declared_reader import DeclaredReader
+from penstock.ingest.tables.declared_tables import DeclaredTable, DeclaredTables
 from penstock.ingest.tables.evolution import Evolver
-from penstock.ingest.tables.lowering import check_prefixes, make_key_reader
 from penstock.ingest.tables.message_columns import KEY, VALUE, MessageColumns
 from penstock.ingest.tables.programs import Programs
 from penstock.ingest.tables.refused import ErrorPolicy
 from penstock.ingest.tables.source_tables import TOPIC, SourceTables
 from penstock.ingest.tables.work import IngestWork
-from penstock.ingest.transforms import BoundRule, TableTransform
-from penstock.options import BOOLEAN
+from penstock.ingest.transforms import BoundRule, DerivedColumns, TableTransform
+from penstock.options import BOOLEAN, LIST
 from penstock.plan.nodes import Ingest, Scan, Sink
 from penstock.schemas import ChangeFilter, SchemaChangeBehavior, SchemaVersion, TableSchema
 from penstock.spi import (
@@ -30,6 +32,7 @@ from penstock.spi import (
     Output,
     Surface,
     TableDefinition,
+    TableReader,
     WritesTables,
     connectors,
     formats,
@@ -42,10 +45,15 @@ from penstock.types import BYTES, STRING, Field, RowType
 _NO_COLUMNS = RowType((), nullable=False)
 #: The options that name a table of a database.
 _TABLE_NAMES = ("table-name", "tablename")
-#: Options of tables whose columns are declared.
-_FIXED = {"key.fields", "value.fields-include"}
 #: Options that the scan of messages does not have.
-_OF_COLUMNS = {"key.format", "key.fields-prefix", "value.fields-prefix", "max.fetch.records"}
+_OF_COLUMNS = {
+    "key.fields",
+    "value.fields-include",
+    "key.format",
+    "key.fields-prefix",
+    "value.fields-prefix",
+    "max.fetch.records",
+}
 
 
 def copy_table(copy: TableCopy) -> Sink | None:
@@ -56,12 +64,10 @@ def copy_table(copy: TableCopy) -> Sink | None:
     found = _find_format(copy.source)
     if copy.connector != "kafka" or found is None or not isinstance(connector, WritesTables):
         return None
-    if not _FIXED.isdisjoint(copy.source.options):
-        return None
     scan, source = _make_source(copy, *found)
     binder = CopyBinder(copy)
     copy.find_declared_columns()  # whose problems are those of the statement
-    programs = Programs(CopyRouter(copy.prefix), binder, any(True for _ in copy.functions.names()))
+    programs = Programs(CopyRouter(copy.prefix), binder, source.declared, any(True for _ in copy.functions.names()))
     behavior = SchemaChangeBehavior.LENIENT
     evolver = Evolver(source, programs, behavior, ChangeFilter.from_options((), (), behavior))
     target = CopiedTable(_name_table(copy), copy.target_connector, copy.prefix if copy.all_topics else None)
@@ -124,27 +130,45 @@ def _make_source(copy: TableCopy, key: str, found: InferringFormat) -> tuple[Sca
         if each.name in (VALUE, TOPIC) and each.key != each.name:
             reason = f"a metadata column of a copied table cannot have the name '{each.name}'"
             raise SchemaError((Problem(reason, where=origin.locate(""), hint="give it another name"),))
-    check_prefixes(table.options, origin)
     messages = _define_messages(table, own | {key}, metadata)
     names = {each.name for each in metadata}
     physical = tuple(each for each in copy.declared.fields if each.name not in names)
-    declared = TableSchema(RowType(physical, nullable=False), table.primary_key)
+    schema = TableSchema(RowType(physical, nullable=False), table.primary_key)
+    declared = DeclaredTables({copy.target.name: DeclaredTable(schema)}, by_topic=True)
     source = SourceTables(
         MessageColumns(
             found.table_reader(bound, inference),
             table.options.get("value.fields-prefix", ""),
-            make_key_reader(table.options, origin),
+            _make_key_reader(table),
             table.options.get("key.fields-prefix", ""),
+            tuple(LIST.parse(table.options.get("key.fields", ""))),
+            table.options.get("value.fields-include", "ALL").strip().upper() != "EXCEPT_KEY",
         ),
         found.identifier,
         prefix,
-        {copy.target.name: declared},
+        declared,
         tuple(Field(each.name, each.type) for each in metadata),
         looks_ahead=_read_count(table),
         only="" if copy.all_topics else copy.target.name,
     )
     spec = scan_spec(connectors.get(copy.connector), messages)
     return Scan(messages.produced, messages.name, copy.connector, spec), source
+
+
+def _make_key_reader(table: TableDefinition) -> TableReader[Any] | None:
+    """What reads keys: those that are declared by 'key.fields', or whatever JSON has; None if they are not read. Raises
+    OptionsError for another format of keys that have no declared columns."""
+    identifier, origin = table.options.get("key.format", "").strip().lower(), table.origin
+    if not identifier:
+        return None
+    found = formats.get(identifier) if identifier in formats.names() else None
+    if found is not None and table.options.get("key.fields"):
+        return DeclaredReader(identifier, found.options.from_text(table.options, origin, f"key.{identifier}."))
+    if isinstance(found, InferringFormat) and not isinstance(found, ChangeFormat):
+        options = found.options.from_text(table.options, origin, f"key.{identifier}.")
+        return found.table_reader(options, found.inference.from_text({}))
+    reason, hint = f"columns cannot be inferred from keys of '{identifier}'", "use json, or name them in 'key.fields'"
+    raise OptionsError((Problem(reason, "key.format", origin.locate("key.format"), hint),))
 
 
 def _define_messages(table: TableDefinition, own: set[str], metadata: tuple[Column, ...]) -> TableDefinition:
@@ -193,7 +217,7 @@ class CopyBinder:
         """None: the copy has all columns."""
         return ()
 
-    def bind(self, table: str, schema: TableSchema) -> TableTransform:
+    def bind(self, table: str, schema: TableSchema, derived: DerivedColumns | None = None) -> TableTransform:
         """The columns of the copy from those of the source. Raises DefinitionError for an expression that does not fit
         them."""
         items = self.copy.bind_columns(schema.row)

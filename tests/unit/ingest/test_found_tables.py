@@ -186,6 +186,19 @@ def test_transforms_are_bound_to_each_version_of_a_table():
     assert found.rows[-1] == ("shop.orders", "+I", {"id": 3, "name": "c", "n": 1, "loud": "C", "t": "orders"})
 
 
+@pytest.mark.parametrize("projection", [r"\*", "id", "id, UPPER(name) AS name"])
+def test_a_row_without_a_value_of_the_primary_key_cannot_be_read(projection):
+    rule = transform(f"projection: {projection}", "primary-keys: id")
+    rows = debezium("c", None, {"id": 1, "name": "a"}), debezium("c", None, {"id": None, "name": "b"})
+    with pytest.raises(
+        RecordError, match=r"column 'id' is of the primary key, and the row has no value for it"
+    ) as raised:
+        pipeline(more=rule).run(*rows)
+    assert raised.value.offset == 1
+    found = pipeline("ingestion.ignore-errors: true", more=rule).run(*rows)
+    assert ([row["id"] for row in found.table("shop.orders")], found.refused) == ([1], 1)
+
+
 def test_new_columns_stay_out_of_an_explicit_projection():
     found = pipeline(more=transform("projection: id, name")).run(debezium("c", None, {"id": 1, "name": "a"}))
     found.run(debezium("c", None, {"id": 2, "name": "b", "n": 1}))

@@ -164,7 +164,7 @@ def test_numbers_have_their_bounds():
 
 
 def test_every_example_and_default_is_valid():
-    for part in ("pipeline", "source-kafka", "sink-kafka", "sink-postgres", "sink-hologres", "sink-filesystem"):
+    for part in ("pipeline", "source-kafka", "sink-kafka", "sink-postgres", "sink-hologres", "sink-values"):
         schema = pipeline_validator().schema
         for key, each in schema["$defs"][part]["properties"].items():
             validator = Validator({**each, "$defs": schema["$defs"]})

@@ -59,7 +59,7 @@ class KafkaConnector:
         or UnsupportedError with every problem found."""
         key = Column("key", STRING.with_nullability(False))
         options = {"topic": table.name, **table.options}
-        found = self.sink(replace(table, columns=(key,), options=options, primary_key=(key.name,)))
+        found = self.sink(replace(table, columns=(key,), options=options, primary_key=()))
         return replace(
             found,
             options=found.options if "topic" in table.options else replace(found.options, topic=()),

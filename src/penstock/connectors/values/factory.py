@@ -52,6 +52,11 @@ class ValuesConnector:
         options = table.bind_options(ValuesSinkOptions, ValuesSourceOptions)
         return ValuesSinkSpec(table=table.name, options=options, schema=table.written)
 
+    def tables_sink(self, table: TableDefinition) -> ValuesSinkSpec:
+        """How tables with the options of ``table`` are written, which are found while the job runs. Raises OptionsError
+        with every problem found."""
+        return self.sink(table)
+
 
 def _find_unsupported(table: TableDefinition) -> Iterator[Problem]:
     where = table.origin.locate("") or f"table '{table.name}'"

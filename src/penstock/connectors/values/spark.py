@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
+from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
@@ -18,6 +20,7 @@ from penstock.common import Row
 from penstock.connectors.values import memory
 from penstock.connectors.values.spec import ValuesScanSpec, ValuesSinkSpec
 from penstock.errors import CheckpointError
+from penstock.schemas import SchemaChange
 from penstock.spi import (
     HIDDEN,
     INSERTIONS,
@@ -180,8 +183,9 @@ class ValuesDataSource(ScanDataSource, DataSource):
 
 # --- writing -------------------------------------------------------------------------------------------------
 
-#: Rows of an output, by its number, as a stream of Arrow's. Their kinds are the first column.
-_KEPT = pa.schema({"output": pa.int32(), "data": pa.binary()})
+#: Rows of an output, by its number, as a stream of Arrow's, and the id to keep them under. Their kinds are the first
+#: column.
+_KEPT = pa.schema({"output": pa.int32(), "data_id": pa.string(), "data": pa.binary()})
 
 
 class ValuesCommitter(Committer):
@@ -192,29 +196,34 @@ class ValuesCommitter(Committer):
 
     def writers(self) -> WriterFactory:
         """Send the rows to the driver."""
-        return WriterFactory(_open_sender, _KEPT)
+        return WriterFactory(partial(_RowSender, self._outputs), _KEPT)
 
     def publish(self, batch: Batch, tasks: WriteTasks) -> Published:
         """Keep the rows of each output, in the order of the tasks."""
-        found, counts = tasks.collect().rows, [0] * len(self._outputs)
-        for number, output in enumerate(self._outputs):
-            spec: ValuesSinkSpec = output.spec
-            for row in found:
-                if row["output"] == number:
-                    with pa.ipc.open_stream(row["data"]) as reader:
-                        kinds, *values = reader.read_all().columns
-                    pairs = zip(kinds.to_pylist(), _to_tuples(values, len(kinds)), strict=True)
-                    memory.append(spec.data_id, [_row(kind, each, spec.schema.names) for kind, each in pairs])
-                    counts[number] += len(kinds)
+        counts = [0] * len(self._outputs)
+        for row in sorted(tasks.collect().rows, key=itemgetter("output")):
+            with pa.ipc.open_stream(row["data"]) as reader:
+                table = reader.read_all()
+            kinds, *values = table.columns
+            pairs = zip(kinds.to_pylist(), _to_tuples(values, len(kinds)), strict=True)
+            names = tuple(table.column_names[1:])
+            memory.append(row["data_id"], [_row(kind, each, names) for kind, each in pairs])
+            # Tables that are found while the job runs are those of its only output.
+            counts[min(row["output"], len(counts) - 1)] += len(kinds)
         return Published(tuple(map(Written, counts)))
 
-
-def _open_sender(_: Task) -> Writer:
-    return _RowSender()
+    def apply_changes(self, changes: Sequence[SchemaChange], output: Output) -> None:
+        """Nothing: each row has its names."""
 
 
 class _RowSender(Writer):
     """Sends the rows of a task to the driver."""
+
+    def __init__(self, outputs: Sequence[Output], _: Task):
+        self._ids = {number: each.spec.data_id for number, each in enumerate(outputs)}
+
+    def add_output(self, number: int, output: Output) -> None:
+        self._ids[number] = output.spec.data_id
 
     def write(self, output: int, rows: pa.RecordBatch, hidden: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         kinds = pa.repeat(pa.scalar(0, pa.int8()), rows.num_rows)
@@ -222,7 +231,8 @@ class _RowSender(Writer):
             kinds = hidden.column(KIND).cast(pa.int8()).fill_null(0)
         batch = pa.RecordBatch.from_arrays([kinds, *rows.columns], names=[KIND, *rows.schema.names])
         data = pa.array([ipc_stream(batch).to_pybytes()], pa.binary())
-        yield pa.RecordBatch.from_arrays([pa.array([output], pa.int32()), data], schema=_KEPT)
+        arrays = [pa.array([output], pa.int32()), pa.array([self._ids[output]]), data]
+        yield pa.RecordBatch.from_arrays(arrays, schema=_KEPT)
 
 
 def _to_tuples(columns: Sequence[pa.ChunkedArray], count: int) -> list[tuple[Any, ...]]:

@@ -15,7 +15,8 @@ from penstock.spi import Batch, Checkpoint, CommitStatus, Committer, Published, 
 @dataclass(eq=False)
 class CheckpointTarget(Committer):
     """Keeps the reference to the state of a job none of whose tables is exactly-once: their rows may be repeated, but
-    the state counts each row once. ``keeps_rows``: a step of the job has state; UNNEST has none."""
+    the state counts each row once. ``keeps_rows``: a step of the job has state; UNNEST has none, and a job that finds
+    its tables finds them again where it began as one that did not."""
 
     checkpoint: Checkpoint
     keeps_rows: bool = True

@@ -251,8 +251,13 @@ class FlowRun:
 
     @property
     def keeps_rows(self) -> bool:
+        """Whether a step of the job has state, or it finds tables."""
+        return self._has_keeping_steps or bool(self._tables_work)
+
+    @property
+    def _has_keeping_steps(self) -> bool:
         """Whether a step of the job has state."""
-        return any(vertex.tables for vertex in self.flow.vertices) or bool(self._tables_work)
+        return any(vertex.tables for vertex in self.flow.vertices)
 
     @property
     def _tables_work(self) -> tuple[int, TablesWork] | None:
@@ -265,7 +270,7 @@ class FlowRun:
     @property
     def _targets(self) -> list[Committer]:
         """All targets. The checkpoint keeps the state if no committer does."""
-        own = [] if self._keepers else [CheckpointTarget(self.context.checkpoint, self.keeps_rows)]
+        own = [] if self._keepers else [CheckpointTarget(self.context.checkpoint, self._has_keeping_steps)]
         return [*self.committers, *own]
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import ClassVar
@@ -39,6 +39,8 @@ class CanalTableDecoder(CanalJsonDecoder):
 
 class CanalTableReader(ChangeTableReader[CanalJsonOptions, CanalInferenceOptions, pa.BinaryArray]):
     """Tables are named by ``database`` and ``table``, and their primary keys by ``pkNames``."""
+
+    names_keys: ClassVar[bool] = True
 
     def open(self, values: pa.BinaryArray) -> pa.BinaryArray:
         """The messages of a batch, as they are."""
@@ -85,10 +87,11 @@ class CanalTableReader(ChangeTableReader[CanalJsonOptions, CanalInferenceOptions
         keys = (_texts(each) for _, each in _distinct(_find_members(messages, "pkNames")))
         return replace(found, primary_key=next(filter(None, keys), ()))
 
-    def decoder(self, row: RowType) -> CanalTableDecoder:
-        """A decoder for messages of a table with these columns, which the filters let through already."""
+    def decoder(self, row: RowType, metadata: Sequence[str] = ()) -> CanalTableDecoder:
+        """A decoder for messages of a table with these columns, which the filters let through already, followed by
+        ``metadata``."""
         options = replace(self.options, lenient_times=True, numeric_booleans=True)
-        return CanalTableDecoder(row, replace(options, database_include=None, table_include=None), ())
+        return CanalTableDecoder(row, replace(options, database_include=None, table_include=None), tuple(metadata))
 
     def _find_type(self, written: Document) -> DataType:
         """The type of a column from what a message says of it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, Generic, TypeVar
@@ -33,6 +34,7 @@ class ChangeTableReader(ABC, Generic[_Options, _Inference, _Messages]):
     inference: _Inference
 
     names_tables: ClassVar[bool] = True
+    names_keys: ClassVar[bool] = False
 
     @property
     @abstractmethod
@@ -56,8 +58,8 @@ class ChangeTableReader(ABC, Generic[_Options, _Inference, _Messages]):
         """The columns that messages of one table show."""
 
     @abstractmethod
-    def decoder(self, row: RowType) -> MessageDecoder[_Messages]:
-        """A decoder for messages of a table with these columns."""
+    def decoder(self, row: RowType, metadata: Sequence[str] = ()) -> MessageDecoder[_Messages]:
+        """A decoder for messages of a table with these columns, followed by ``metadata``."""
 
     @cached_property
     def _fields(self) -> TableFields:

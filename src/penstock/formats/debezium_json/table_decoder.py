@@ -26,7 +26,9 @@ class DebeziumTableDecoder(Picklable):
         return JsonDecoder(self.others.schema, self.others.options.json)
 
     def decode(self, messages: ChangeMessages) -> Decoded:
-        """The rows of messages. ``bad`` lists the refused ones."""
+        """The rows of messages. ``bad`` lists the refused ones. Metadata is outside of the rows."""
+        if self.others.metadata:
+            return self.others.decode(messages.values(np.arange(len(messages))))
         found = messages.rows()
         rows, read = self._rows.decode_spans(found.spans)
         message, kinds = found.spans.message, found.kinds

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 
@@ -121,12 +121,12 @@ class DebeziumTableReader(ChangeTableReader[DebeziumJsonOptions, InferenceOption
         """The rows ``before`` and ``after`` the changes of messages."""
         return envelopes.members(*self._outer, "before").join(envelopes.members(*self._outer, "after"))
 
-    def decoder(self, row: RowType) -> MessageDecoder[ChangeMessages]:
-        """A decoder for messages of a table with these columns."""
+    def decoder(self, row: RowType, metadata: Sequence[str] = ()) -> MessageDecoder[ChangeMessages]:
+        """A decoder for messages of a table with these columns, followed by ``metadata``."""
         options = replace(self.options, lenient_times=True)
-        if self.options.schema_include:
+        if self.options.schema_include and not metadata:
             return SchemaDecoder(row, options)
-        return DebeziumTableDecoder(DebeziumJsonDecoder(row, options, ()))
+        return DebeziumTableDecoder(DebeziumJsonDecoder(row, options, tuple(metadata)))
 
 
 def _is_limited(data_type: DataType) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import ClassVar
 
 import pyarrow as pa
 
@@ -28,6 +29,8 @@ class JsonTableReader:
 
     options: JsonOptions
     inference: JsonInferenceOptions
+
+    names_keys: ClassVar[bool] = False
 
     @property
     def names_tables(self) -> bool:
@@ -61,8 +64,8 @@ class JsonTableReader:
         fixed = self.inference.fixed
         return [replace(each, type=STRING) if fixed.field(each.name) else each for each in known.fields]
 
-    def decoder(self, row: RowType) -> Decoder:
-        """A decoder for messages of a table with these columns."""
+    def decoder(self, row: RowType, metadata: Sequence[str] = ()) -> Decoder:
+        """A decoder for messages of a table with these columns. JSON has no metadata."""
         options = replace(self.options, lenient_times=True)
         if self.inference.flatten and any("." in name for name in row.names):
             return FlatDecoder(row, options)

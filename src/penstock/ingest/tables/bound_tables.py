@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from penstock.flow.kernels.session import Session
 from penstock.ingest.tables.message_columns import RowDecoder
@@ -12,7 +13,10 @@ from penstock.ingest.tables.row_fitting import RowFitter
 from penstock.ingest.tables.source_tables import SourceTables
 from penstock.ingest.transforms import TableTransform
 from penstock.schemas import Schemas, SchemaVersion
-from penstock.types import RowType
+from penstock.types import Field, RowType
+
+#: The columns of a table that come from its messages, its primary key, and the metadata that is read.
+_DecoderKey: TypeAlias = tuple[RowType, tuple[str, ...], tuple[Field, ...]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,11 +29,13 @@ class Target:
 
 @dataclass(frozen=True, eq=False)
 class BoundTable:
-    """A table whose schema is known. ``columns`` are those that come from its messages. Tables that share a decoder and
-    the rule of their transform can be worked on together."""
+    """A table whose schema is known. ``columns`` are those that come from its messages, ``metadata`` is what
+    derived ones read beside them. Tables that share a decoder and the rule of their transform can be worked on
+    together."""
 
     version: SchemaVersion
     columns: RowType
+    metadata: tuple[Field, ...]
     decoder: RowDecoder
     transform: TableTransform
     targets: tuple[Target, ...]
@@ -43,7 +49,7 @@ class TableBinder:
     programs: Programs
     session: Session
     _bound: dict[str, BoundTable] = field(default_factory=dict, init=False)
-    _decoders: dict[RowType, RowDecoder] = field(default_factory=dict, init=False)
+    _decoders: dict[_DecoderKey, RowDecoder] = field(default_factory=dict, init=False)
     _fitters: dict[tuple[RowType, RowType, bool], RowFitter] = field(default_factory=dict, init=False)
 
     def bind(self, name: str, schemas: Schemas) -> BoundTable:
@@ -63,15 +69,24 @@ class TableBinder:
 
     def _bind(self, name: str, version: SchemaVersion, sinks: tuple[SchemaVersion, ...]) -> BoundTable:
         columns = self.source.read_columns(version.schema.row)
+        derived = self.source.declared.find_derived(name)
+        metadata = () if derived is None else derived.metadata
         transform = self.programs.bind(name, version.schema)
         row = transform.schema.row
         targets = tuple(Target(sink, self._make_fitter(row, sink.schema.row, bool(sink.outcome))) for sink in sinks)
-        return BoundTable(version, columns, self._make_decoder(columns), transform, targets)
+        return BoundTable(
+            version,
+            columns,
+            metadata,
+            self._make_decoder(columns, version.schema.primary_key, metadata),
+            transform,
+            targets,
+        )
 
-    def _make_decoder(self, columns: RowType) -> RowDecoder:
-        if columns not in self._decoders:
-            self._decoders[columns] = self.source.columns.make_decoder(columns)
-        return self._decoders[columns]
+    def _make_decoder(self, *parts: *_DecoderKey) -> RowDecoder:
+        if parts not in self._decoders:
+            self._decoders[parts] = self.source.columns.make_decoder(*parts)
+        return self._decoders[parts]
 
     def _make_fitter(self, given: RowType, wanted: RowType, lacks: bool) -> RowFitter:
         key = given, wanted, lacks

@@ -60,6 +60,8 @@ class Evolver:
             initial = self.source.initial_schema(seen.table)
             widened = widen_schema(initial, TableSchema(seen.row)) if initial.row.fields else TableSchema(seen.row)
             row = seen.sort_columns(initial.row, widened.row)
+            if self.source.static and initial.row.fields:
+                row = initial.row
             schema = replace(initial, row=self.source.add_metadata(row))
             return _with_key(schema, initial.primary_key or seen.primary_key)
         read = replace(known.schema, row=self.source.read_columns(known.schema.row))

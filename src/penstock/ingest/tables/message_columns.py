@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,12 +11,25 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.ingest.transforms import METADATA
 from penstock.schemas import widen_type
-from penstock.spi import BadRecord, Decoded, MessageDecoder, Messages, SeenColumns, TableReader, origin_of
+from penstock.spi import (
+    BadRecord,
+    Decoded,
+    MessageDecoder,
+    Messages,
+    NotNull,
+    SeenColumns,
+    TableReader,
+    missing_text,
+    origin_of,
+)
 from penstock.types import Field, RowType, arrow_schema
 
 #: The columns of the scan that gives messages as they are.
 KEY, VALUE = "__raw_key__", "value"
+#: What precedes the keys of metadata that the format of values reads, in the names of columns.
+OF_VALUE = f"{METADATA}value."
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,12 +79,15 @@ class BadKey(BadRecord):
 @dataclass(frozen=True)
 class MessageColumns:
     """Reads values by ``reader``, and keys by ``keys``, if they are read. The names of columns begin with a prefix for
-    each, which may be empty. Where both have a column, the value's counts."""
+    each, which may be empty. Where both have a column, the value's counts. ``key_fields`` are the columns of keys if
+    they are named, in their order; ``values_have_keys`` says whether values have them too."""
 
     reader: TableReader[Any]
     value_prefix: str = ""
     keys: TableReader[Any] | None = None
     key_prefix: str = ""
+    key_fields: tuple[str, ...] = ()
+    values_have_keys: bool = True
 
     def open(self, rows: pa.RecordBatch) -> SourceRows:
         """The rows of a batch of the scan."""
@@ -80,10 +96,12 @@ class MessageColumns:
 
     def survey(self, rows: SourceRows, known: RowType) -> SeenColumns:
         """The columns that messages of one table show."""
-        seen = self._survey_part(self.reader, rows.values, self.value_prefix, known, self._of_values(known))
+        seen = self._survey_part(
+            self.reader, rows.values, self.value_prefix, known, self._of_values(known), self._has_value
+        )
         if self.keys is None:
             return seen
-        of_keys = self._survey_part(self.keys, rows.keys, self.key_prefix, known, self._of_keys(known))
+        of_keys = self._survey_part(self.keys, rows.keys, self.key_prefix, known, self._of_keys(known), self._has_key)
         found = {each.name: each for each in of_keys.row.fields}
         for each in seen.row.fields:
             both = found.get(each.name)
@@ -96,32 +114,56 @@ class MessageColumns:
 
     @staticmethod
     def _survey_part(
-        reader: TableReader[Any], messages: Any, prefix: str, known: RowType, own: Iterable[Field]
+        reader: TableReader[Any],
+        messages: Any,
+        prefix: str,
+        known: RowType,
+        own: Iterable[Field],
+        has: Callable[[str], bool],
     ) -> SeenColumns:
-        """The known columns of a table, and those that the keys or the values of messages show."""
+        """The known columns of a table, and those that keys or values of messages show, if they can have them."""
         given = tuple(replace(each, name=each.name.removeprefix(prefix)) for each in own)
         seen = reader.survey(messages, RowType(given, nullable=False))
-        named = {prefix + each.name: replace(each, name=prefix + each.name) for each in seen.row.fields}
+        found = (replace(each, name=prefix + each.name) for each in seen.row.fields)
+        named = {each.name: each for each in found if has(each.name)}
         kept = [named.pop(each.name, each) for each in known.fields]
-        firsts = {prefix + name: at for name, at in seen.firsts.items()}
+        firsts = {prefix + name: at for name, at in seen.firsts.items() if has(prefix + name)}
         key = tuple(prefix + name for name in seen.primary_key)
         return SeenColumns(RowType((*kept, *named.values()), nullable=False), firsts, key)
 
-    def make_decoder(self, row: RowType) -> RowDecoder:
-        """A decoder for messages of a table with these columns."""
+    def _has_value(self, name: str) -> bool:
+        """Whether a column may come from values."""
+        return self.values_have_keys or name not in self.key_fields
+
+    def _has_key(self, name: str) -> bool:
+        """Whether a column may come from keys."""
+        return not self.key_fields or name in self.key_fields
+
+    def make_decoder(
+        self, row: RowType, primary_key: tuple[str, ...] = (), metadata: tuple[Field, ...] = ()
+    ) -> RowDecoder:
+        """A decoder for messages of a table with these columns, followed by those of ``metadata`` that the format of
+        values reads. Raises SchemaError for a type that a format cannot read."""
+        keys_of_format = tuple(each.name.removeprefix(OF_VALUE) for each in metadata if each.name.startswith(OF_VALUE))
         values, keys = tuple(self._of_values(row)), tuple(self._of_keys(row)) if self.keys is not None else ()
         return RowDecoder(
             row,
             _strip(values, self.value_prefix),
-            self.reader.decoder(RowType(tuple(_strip(values, self.value_prefix).values()), nullable=False)),
+            self.reader.decoder(
+                RowType(tuple(_strip(values, self.value_prefix).values()), nullable=False), keys_of_format
+            ),
             _strip(keys, self.key_prefix),
             None
             if self.keys is None
             else self.keys.decoder(RowType(tuple(_strip(keys, self.key_prefix).values()), nullable=False)),
+            NotNull(row, primary_key),
+            keys_of_format,
         )
 
     def _of_values(self, row: RowType) -> Iterable[Field]:
         """The columns that values may have."""
+        if self.key_fields:
+            return (each for each in row.fields if self._has_value(each.name))
         alone = self.keys is None or not self.key_prefix
         return (
             each
@@ -131,6 +173,8 @@ class MessageColumns:
 
     def _of_keys(self, row: RowType) -> Iterable[Field]:
         """The columns that keys may have."""
+        if self.key_fields:
+            return (each for name in self.key_fields if (each := row.field(name)) is not None)
         return (
             each
             for each in row.fields
@@ -146,19 +190,22 @@ def _strip(fields: Iterable[Field], prefix: str) -> dict[str, Field]:
 
 @dataclass(frozen=True)
 class RowDecoder:
-    """Decodes the messages of one table into the columns of ``row``. ``values`` and ``keys`` are the fields of messages
-    by the names of their columns."""
+    """Decodes the messages of one table into the columns of ``row``, followed by ``metadata``: keys of the format of
+    values, which :data:`OF_VALUE` precedes in the names of columns. ``values`` and ``keys`` are the fields of messages
+    by the names of their columns. ``bad`` are also messages without a value that ``not_null`` wants."""
 
     row: RowType
     values: Mapping[str, Field]
     value: MessageDecoder[Any]
     keys: Mapping[str, Field]
     key: MessageDecoder[Any] | None
+    not_null: NotNull
+    metadata: tuple[str, ...] = ()
 
     def decode(self, rows: SourceRows) -> Decoded:
         """The rows of messages, one or several each. ``bad`` are those whose value or key cannot be read."""
         decoded = self.value.decode(rows.values)
-        columns = {name: decoded.rows.column(field.name) for name, field in self.values.items()}
+        columns = dict(zip(self.values, decoded.rows.columns, strict=False))
         bad = decoded.bad
         if self.key is not None:
             found = self.key.decode(rows.keys)
@@ -173,14 +220,21 @@ class RowDecoder:
                 columns[name] = pc.coalesce(columns[name], taken) if name in columns else taken
             of_values = {each.index for each in bad}
             of_keys = (BadKey(**vars(each)) for each in found.bad if each.index not in of_values)
-            bad = tuple(sorted((*bad, *of_keys), key=lambda each: each.index))
+            bad = (*bad, *of_keys)
         count = decoded.rows.num_rows
         schema = arrow_schema(self.row)
         arrays = [columns.get(field.name, pa.nulls(count, field.type)) for field in schema]
         made = pa.RecordBatch.from_arrays(arrays, schema=schema) if arrays else decoded.rows
-        if len(bad) == len(decoded.bad):
+        for key, column in zip(self.metadata, decoded.rows.columns[len(self.values) :], strict=True):
+            made = made.append_column(OF_VALUE + key, column)
+        missing = self.not_null.missing(dict(zip(made.schema.names, made.columns, strict=True)), decoded.kinds)
+        if len(bad) == len(decoded.bad) and not missing:
             return replace(decoded, rows=made)
         origin = np.arange(len(rows)) if decoded.origin is None else decoded.origin
-        kept = ~np.isin(origin, [each.index for each in bad])
+        refused = {each.index: each for each in bad}
+        for name, rows_without in missing:
+            for at in np.unique(origin[rows_without]).tolist():
+                refused.setdefault(at, BadRecord(at, missing_text(self.row, name), name))
+        kept = ~np.isin(origin, [*refused])
         kinds = None if decoded.kinds is None else decoded.kinds[kept]
-        return Decoded(made.filter(pa.array(kept)), origin[kept], kinds, bad)
+        return Decoded(made.filter(pa.array(kept)), origin[kept], kinds, tuple(refused[at] for at in sorted(refused)))

@@ -8,7 +8,8 @@ from typing import Any, Protocol
 
 from penstock.ingest.definition import RouteDef, TransformDef
 from penstock.ingest.table_ids import match_table_id
-from penstock.ingest.transforms import TableTransform
+from penstock.ingest.tables.declared_tables import DeclaredTables
+from penstock.ingest.transforms import DerivedColumns, TableTransform
 from penstock.schemas import TableSchema
 
 _MOST_SHOWN = 5
@@ -32,9 +33,9 @@ class BindsTables(Protocol):
     def rules(self) -> tuple[TransformDef, ...]:
         """The rules by which tables are chosen; none where all go through the same."""
 
-    def bind(self, table: str, schema: TableSchema) -> TableTransform:
-        """What the rows of a table of this schema go through. Raises a DefinitionError for a rule that does not fit
-        it."""
+    def bind(self, table: str, schema: TableSchema, derived: DerivedColumns | None = None) -> TableTransform:
+        """What the rows of a table of this schema, with the columns ``derived`` from them, go through. Raises a
+        DefinitionError for a rule that does not fit it."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,7 @@ class Programs:
 
     router: RoutesTables
     binder: BindsTables
+    declared: DeclaredTables
     has_functions: bool = False
     _targets: dict[str, tuple[str, ...]] = field(default_factory=dict, init=False, compare=False, repr=False)
 
@@ -56,16 +58,16 @@ class Programs:
     def bind(self, table: str, schema: TableSchema) -> TableTransform:
         """What the rules of the pipeline do with a table of this schema. Raises PipelineError or UnsupportedError for
         a rule that does not fit it."""
-        return self.binder.bind(table, schema)
+        return self.binder.bind(table, schema, self.declared.find_derived(table))
 
-    def explain_unused(self, tables: Collection[str]) -> list[str]:
+    def explain_unused(self, tables: Collection[str], which: str = "tables that were found so far") -> list[str]:
         """The rules that match none of the tables, each with its place."""
         shown = ", ".join(sorted(tables)[:_MOST_SHOWN])
         more = f" and {len(tables) - _MOST_SHOWN} others" if len(tables) > _MOST_SHOWN else ""
         parts = ("transform", self.binder.rules), ("route", self.router.routes)
         return [
-            f"{rule.origin.locate('source-table')}: the {part} for '{rule.source_table}' matches none of the tables "
-            f"that were found so far: {shown}{more}"
+            f"{rule.origin.locate('source-table')}: the {part} for '{rule.source_table}' matches none of the {which}: "
+            f"{shown}{more}"
             for part, rules in parts
             for rule in rules
             if not any(match_table_id(rule.source_table, each) for each in tables)

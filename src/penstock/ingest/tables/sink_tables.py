@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from penstock.ingest.definition import SinkDef
-from penstock.ingest.kafka import sink_table
+from penstock.ingest.kafka_sink import sink_table
 from penstock.schemas import SchemaVersion, TableSchema
 from penstock.spi import Column, Output, Surface, TableDefinition, connectors, sink_spec
 from penstock.types import RowType

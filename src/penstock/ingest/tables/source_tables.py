@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
+from penstock.ingest.tables.declared_reader import DeclaredReader
+from penstock.ingest.tables.declared_tables import DeclaredTables
 from penstock.ingest.tables.message_columns import VALUE, MessageColumns, SourceRows
 from penstock.schemas import TableSchema
 from penstock.spi import BuildsDeadLetters, MessageTables, SeenColumns, TableReader
@@ -15,25 +16,25 @@ from penstock.types import Field, RowType
 
 #: A column of the scan that gives messages as they are, whose columns are metadata, named by their keys.
 TOPIC = "topic"
-_NONE = TableSchema(RowType((), nullable=False))
 
 
 @dataclass(frozen=True)
 class SourceTables:
     """``identifier`` and ``prefix`` are those of the format, for messages of errors. Tables in ``declared`` begin with
-    these columns; ``fallback`` is the only one of them where messages do not name their table. ``metadata`` follows the
-    columns of each table. ``static``: schemas do not change once a table is known. ``looks_ahead`` is how many of the
-    newest records of each partition are surveyed before the first batch of a job. ``letters`` makes dead letters of
-    messages that cannot be read, if they are kept."""
+    these columns. ``metadata`` follows the columns of each table. ``static``: schemas do not change once a table is
+    known. ``looks_ahead`` is how many of the newest records of each partition are surveyed before the first batch of a
+    job. ``letters`` makes dead letters of messages that cannot be read, if they are kept. ``names`` are the tables that
+    there can be: the topics, where messages do not name their table; empty if that is not known."""
 
     columns: MessageColumns
     identifier: str
     prefix: str
-    declared: Mapping[str, TableSchema] = field(default_factory=dict)
+    declared: DeclaredTables = field(default_factory=DeclaredTables)
     metadata: tuple[Field, ...] = ()
     static: bool = False
     looks_ahead: int = 0
     letters: BuildsDeadLetters | None = None
+    names: tuple[str, ...] = ()
     #: The table of all messages, whatever they name.
     only: str = ""
 
@@ -54,17 +55,19 @@ class SourceTables:
             return self.reader.find_tables(rows.values)
         topics = rows.column(TOPIC).dictionary_encode()
         at = topics.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-        at[np.asarray(rows.column(VALUE).is_null())] = -1
+        if not isinstance(self.reader, DeclaredReader):  # whose format may make a row of no value
+            at[np.asarray(rows.column(VALUE).is_null())] = -1
         return MessageTables(tuple(topics.dictionary.to_pylist()), at)
 
     def initial_schema(self, table: str) -> TableSchema:
         """The columns of messages that a table begins with, without metadata."""
-        found = self.declared.get(table)
-        if found is None and not self.reader.names_tables:
-            name = table.rpartition(".")[2]
-            same = [each for known, each in self.declared.items() if known.rpartition(".")[2] == name]
-            found = same[0] if same else next(iter(self.declared.values())) if len(self.declared) == 1 else None
-        return found or _NONE
+        return self.declared.find_schema(table)
+
+    @property
+    def settled(self) -> tuple[str, ...]:
+        """The known tables whose columns never change."""
+        known = self.declared.tables if self.reader.names_tables else self.names
+        return tuple(each for each in known if self.static and self.initial_schema(each).row.fields)
 
     def read_columns(self, row: RowType) -> RowType:
         """The columns of a table that come from messages."""

@@ -19,6 +19,7 @@ from penstock.ingest.tables.message_columns import BadKey, SourceRows
 from penstock.ingest.tables.refused import MOST_REPORTED, ErrorPolicy, RefusedRecord, TaskCounts
 from penstock.ingest.tables.reports import SeenTable, encode_report
 from penstock.ingest.tables.source_tables import SourceTables
+from penstock.ingest.transforms import METADATA
 from penstock.schemas import Schemas
 from penstock.spi import HIDDEN, KIND, BadRecord, Decoded, RefusedRow
 from penstock.types import RowType, arrow_schema
@@ -108,7 +109,7 @@ class IngestTask:
         number = np.repeat(np.arange(len(parts)), counts)
         if decoded.origin is not None:
             number = number[decoded.origin]
-        made = self._add_columns(decoded, rows).append_column(_TABLE, pa.array(number))
+        made = self._add_columns(decoded, rows, first).append_column(_TABLE, pa.array(number))
         read = np.bincount(number, minlength=len(parts)).tolist()
         try:
             made = first.transform.apply(made)
@@ -181,7 +182,7 @@ class IngestTask:
         assert table.bound is not None, "its rows wait for a schema"  # noqa: S101
         decoded = table.bound.decoder.decode(rows)
         self._refuse(decoded.bad, rows, table.name)
-        made = self._add_columns(decoded, rows)
+        made = self._add_columns(decoded, rows, table.bound)
         try:
             found = _compute(table.bound, made)
         except RecordError:
@@ -224,13 +225,15 @@ class IngestTask:
         kept[[each.index for each in bad]] = False
         return rows.take(np.flatnonzero(kept))
 
-    def _add_columns(self, decoded: Decoded, rows: SourceRows) -> pa.RecordBatch:
+    def _add_columns(self, decoded: Decoded, rows: SourceRows, table: BoundTable) -> pa.RecordBatch:
         """The rows with the metadata of their messages, and the hidden columns."""
         index = None if decoded.origin is None else pa.array(decoded.origin)
         columns = dict(zip(decoded.rows.schema.names, decoded.rows.columns, strict=True))
         for each in arrow_schema(RowType(self._source.metadata)):
             values = _take(rows.column(each.name), index)
             columns[each.name] = values if values.type == each.type else _cast(values, each.type)
+        for name in (each.name for each in table.metadata if each.name not in columns):
+            columns[name] = _take(rows.column(name.removeprefix(METADATA)), index)
         for name in HIDDEN.names:
             columns[name] = _take(rows.column(name), index)
         if decoded.kinds is not None:

@@ -78,8 +78,8 @@ class IngestWork:
         return TableCounts(found.rows, self.errors.collect(found, refused, batch, find_place), found.refused)
 
     def explain_unused(self, tables: Collection[str]) -> list[str]:
-        """The rules that match none of the tables of the source."""
-        return self.programs.explain_unused(tables)
+        """The rules that match none of the tables of the source, unless that was known from the start."""
+        return [] if self.source.names else self.programs.explain_unused(tables)
 
     def output(self, version: SchemaVersion) -> Output:
         """How a version of a table of the sink is written."""

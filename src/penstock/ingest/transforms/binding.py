@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TypeVar
@@ -13,6 +13,7 @@ from penstock.errors import DefinitionError, PipelineError, Problem, Unsupported
 from penstock.flow.kernels.session import Session
 from penstock.flow.rows.envelope import EVENT_TYPE, NAMESPACE_NAME, SCHEMA_NAME, TABLE_NAME
 from penstock.ingest.definition import SOFT_DELETE, TransformDef
+from penstock.ingest.transforms.derived_columns import DerivedColumns
 from penstock.ingest.transforms.rules import choose_rule, unescape_stars
 from penstock.ingest.transforms.table_transform import BoundRule, TableTransform
 from penstock.plan.expressions import Call, ColumnRef, Expression, columns_of, fields_of, substitute
@@ -55,34 +56,41 @@ class TransformBinder:
     def __reduce__(self) -> tuple[Callable[..., TransformBinder], tuple[object, ...]]:
         return TransformBinder, (self.rules, self.functions, self.zone, self.decimals, self.trim_keys)
 
-    def bind(self, table: str, schema: TableSchema) -> TableTransform:
+    def bind(self, table: str, schema: TableSchema, derived: DerivedColumns | None = None) -> TableTransform:
         """What the first rule that matches ``table``, a dotted id, does with a table of this ``schema``; without one,
-        nothing.
+        nothing. The rule may use ``derived`` columns like the others.
 
         Raises PipelineError with every problem of the rule, or UnsupportedError if all of them are features that
         penstock lacks.
         """
         rule = choose_rule(self.rules, table)
-        key = rule, schema, tuple(each.comment for each in schema.row.fields)
+        key = rule, schema, tuple(each.comment for each in schema.row.fields), derived
         found = self._bound.get(key)
         if found is None:
-            found = self._bound[key] = self._bind_rule(rule, schema)
+            found = self._bound[key] = self._bind_rule(rule, schema, derived)
         return TableTransform(table, found)
 
-    def _bind_rule(self, rule: TransformDef | None, schema: TableSchema) -> BoundRule:
+    def _bind_rule(self, rule: TransformDef | None, schema: TableSchema, derived: DerivedColumns | None) -> BoundRule:
         session = Session(self.zone)
+        read, values = schema, dict[str, Expression]()
+        if derived is not None:
+            read = replace(schema, row=derived.add_metadata(schema.row))
+            schema, values = derived.show(schema), dict(derived.expressions)
         if rule is None:
-            return BoundRule(schema, schema, fields_of(schema.row), session)
+            return BoundRule(read, schema, tuple(substitute(each, values) for each in fields_of(schema.row)), session)
         dialect = Dialect(transforms=True, decimal_digits=self.decimals.value)
-        return _Binding(rule, schema, self.functions, dialect, session, self.trim_keys).bind()
+        return _Binding(rule, schema, read, values, self.functions, dialect, session, self.trim_keys).bind()
 
 
 @dataclass
 class _Binding:
-    """Binds a rule to a table, and collects problems."""
+    """Binds a rule to a table, and collects problems. The rule sees the columns ``given``, of which ``derived`` ones
+    are computed from those that are ``read``."""
 
     rule: TransformDef
     given: TableSchema
+    read: TableSchema
+    derived: Mapping[str, Expression]
     functions: UserFunctions
     dialect: Dialect
     session: Session
@@ -93,7 +101,7 @@ class _Binding:
         """The rule. Raises PipelineError or UnsupportedError."""
         rule = self.rule
         items = self._attempt(self._bind_projection) if rule.projection.strip() else self._list_columns()
-        values = [substitute(each.expression, self._metadata) for each in items or ()]
+        values = [substitute(each.expression, {**self._metadata, **self.derived}) for each in items or ()]
         condition = None
         if rule.filter.strip():
             condition = self._attempt(partial(self._bind_filter, items or (), values))
@@ -104,7 +112,7 @@ class _Binding:
         self._check()
         assert items is not None  # noqa: S101 - or there is a problem
         soft = rule.converter_after_transform == SOFT_DELETE
-        made = BoundRule(self.given, schema, tuple(values), self.session, condition, soft)
+        made = BoundRule(self.read, schema, tuple(values), self.session, condition, soft)
         self._attempt(made.compile)
         self._check()
         return made
@@ -165,7 +173,7 @@ class _Binding:
             dialect=self.dialect,
             metadata=_METADATA,
         )
-        return substitute(condition, {**self._metadata, **computed})
+        return substitute(condition, {**self._metadata, **self.derived, **computed})
 
     @cached_property
     def _metadata(self) -> dict[str, Expression]:

@@ -74,7 +74,13 @@ class BoundRule:
         """Whether rows stay as they are."""
         names = [each.name if isinstance(each, ColumnRef) else None for each in self.columns]
         same = names == list(self.schema.row.names) == list(self.given.row.names)
-        return same and self.condition is None and not self.soft_delete
+        return same and self.condition is None and not self.soft_delete and not self._demanded
+
+    @cached_property
+    def _demanded(self) -> tuple[int, ...]:
+        """The numbers of the columns that may not be NULL in the table, while their values may."""
+        pairs = enumerate(zip(self.schema.row.fields, self.columns, strict=True))
+        return tuple(at for at, (each, value) in pairs if value.type.nullable and not each.type.nullable)
 
     @property
     def names_table(self) -> bool:
@@ -101,6 +107,12 @@ class BoundRule:
             made = self._items.columns(chosen)
         except RecordError as error:
             raise locate_error(error, rows, error.offset) from None
+        for at in self._demanded:
+            if made[at].null_count:
+                name = self.schema.row.names[at]
+                reason = f"column '{name}' is of the primary key, and the row has no value for it"
+                row = int(np.flatnonzero(np.asarray(made[at].is_null()))[0])
+                raise locate_error(RecordError(reason, field=name), chosen, row)
         if self.soft_delete:
             kinds = np.where(kinds == _DELETE, np.int8(_INSERT), kinds)
         others = [pa.array(kinds) if name == KIND else chosen.column(name) for name in carried]

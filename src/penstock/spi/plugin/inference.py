@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 
@@ -64,6 +64,11 @@ class TableReader(Protocol[_M]):
         """Whether messages name their table. Otherwise a table is all messages of a topic."""
         ...
 
+    @property
+    def names_keys(self) -> bool:
+        """Whether messages may name the primary key of their table."""
+        ...
+
     def open(self, values: pa.BinaryArray) -> _M:
         """The messages of a batch."""
 
@@ -73,9 +78,10 @@ class TableReader(Protocol[_M]):
     def survey(self, messages: _M, known: RowType) -> SeenColumns:
         """The columns that messages of one table show. Those that cannot be read show none."""
 
-    def decoder(self, row: RowType) -> MessageDecoder[_M]:
-        """A decoder for messages of a table with these columns, all of whose values fit. Raises SchemaError for a type
-        that the format cannot read."""
+    def decoder(self, row: RowType, metadata: Sequence[str] = ()) -> MessageDecoder[_M]:
+        """A decoder for messages of a table with these columns, all of whose values fit, followed by the ``metadata``
+        of these keys, if the format has any (:attr:`ChangeFormat.metadata`). Raises SchemaError for a type that the
+        format cannot read."""
 
 
 @runtime_checkable
