@@ -207,3 +207,24 @@ def test_mistakes_with_catalogs_of_kafka(statement, message):
     with pytest.raises(DefinitionError) as raised:
         parse_script(CATALOG.format("") + insert + statement + ";", file="p.sql", copies=copy_table)
     assert message in str(raised.value)
+
+
+def test_the_columns_of_keys_are_declared():
+    """As an example of Realtime Compute shows it, but for a parenthesis: those of values follow the messages."""
+    options = "'key.format' = 'json'", "'value.format' = 'json'", "'key.fields' = 'key_id'"
+    prefixes = "'key.fields-prefix' = 'key_'", "'value.fields-prefix' = 'val_'"
+    text = source("`key_id` INT NOT NULL, `val_name` VARCHAR(200)", *options, *prefixes, EXCEPT_KEY)
+    text = HOLOGRES + text.replace("'format' = 'json', ", "", 1)
+    text += "CREATE TABLE IF NOT EXISTS hologres.kafka.`sync_kafka` WITH ('connector' = 'hologres') "
+    text += "AS TABLE vvp.`default`.t;"
+    found = Pipeline(text).run(Message({"name": "x"}, key={"id": 7, "more": 1}), Message({"new": 1.5}, key={"id": 8}))
+
+    (table,) = found.schemas.sinks
+    assert found.columns(table) == "key_id INT NOT NULL, val_name VARCHAR(200), val_new DOUBLE"
+    assert found.table(table) == [
+        {"key_id": 7, "val_name": "x", "val_new": None},
+        {"key_id": 8, "val_name": None, "val_new": 1.5},
+    ]
+
+
+EXCEPT_KEY = "'value.fields-include' = 'EXCEPT_KEY'"
