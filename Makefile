@@ -81,9 +81,10 @@ fmt: $(READY) ## Format the code and repair what can be repaired
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
-bench: $(READY) ## Measure the whole path, then each format by itself (ARGS="--rounds 3" for the former)
+bench: $(READY) ## Measure the whole path, each format by itself, and many tables (ARGS="--rounds 3" for the first)
 	@$(BIN)/python -m bench $(ARGS)
 	@$(BIN)/python -m bench.formats
+	@$(BIN)/python -m bench.tables --counts 10,1000 --records 400000 --per-batch 100000 --shared
 
 bench-peers: $(READY) $(FLINK) ## Measure penstock beside Flink and Spark (BENCH_FLINK_KAFKA_JAR=..., see bench/gate)
 	@BENCH_FLINK_PYTHON=$${BENCH_FLINK_PYTHON:-$(FLINK)} $(BIN)/python -m bench.peers --write $(ARGS)

@@ -245,6 +245,7 @@ def measure_changes(pipelines: Pipelines, topics: Topics, count: int) -> Changes
         finally:
             done.set()
             writing.join()
+            producer.flush()
             running.stop()
     return Changes(seconds, gaps)
 
