@@ -19,6 +19,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -157,7 +158,7 @@ def _measure(
         for number in range(rounds + 1):
             for count in counts:
                 for runs, source in zip(found[count], sources[count], strict=True):
-                    target = f"bench-{uuid.uuid4().hex[:8]}" if pipelines.database is None else _new_schema()
+                    target = f"bench_{uuid.uuid4().hex[:8]}"  # a topic, or a schema of the database
                     with tempfile.TemporaryDirectory(prefix="penstock-tables-") as folder:
                         run = side.run({"yaml": pipelines.write(source, target, folder)})
                     if number:  # the first round warms up
@@ -165,10 +166,6 @@ def _measure(
     finally:
         side.close()
     return found
-
-
-def _new_schema() -> str:
-    return f"b{uuid.uuid4().hex[:8]}"
 
 
 def _fill(topics: Topics, tables: int, records: int) -> str:
@@ -232,14 +229,14 @@ def measure_changes(pipelines: Pipelines, topics: Topics, count: int) -> Changes
         writing.start()
         try:
             seen = _Reader(pipelines.bootstrap, [f"{target}.t0", f"{target}.t1"])
-            seen.read_until(lambda: seen.count(1) > 2000)  # until batches follow one another at their usual pace
+            seen.read_until(lambda: seen.count > 2000)  # until batches follow one another at their usual pace
             seconds, gaps = [], []
             for number in range(count):
                 seen.forget_gaps()
                 begun, name = time.perf_counter(), f"c{number}"
                 write(0, id=-1, **{name: number})
                 producer.flush()
-                seen.read_until(lambda name=name: name in seen.columns)  # type: ignore[misc]
+                seen.read_until(partial(seen.columns.__contains__, name))
                 seconds.append(time.perf_counter() - begun)
                 gaps.append(seen.longest_gap)
         finally:
@@ -259,15 +256,12 @@ class _Reader:
         self.columns: set[str] = set()
         self.longest_gap = 0.0
         self._last = time.perf_counter()
-        self._count = 0
+        #: The records of the second topic so far.
+        self.count = 0
         settings = {"bootstrap.servers": bootstrap, "group.id": uuid.uuid4().hex, "auto.offset.reset": "earliest"}
         settings |= {"isolation.level": "read_committed", "topic.metadata.refresh.interval.ms": "500"}
         self._consumer = Consumer(settings)
         self._consumer.subscribe(self._topics)
-
-    def count(self, _: int) -> int:
-        """The records of the second topic so far."""
-        return self._count
 
     def forget_gaps(self) -> None:
         """Begin again with the longest gap."""
@@ -285,7 +279,7 @@ class _Reader:
                     continue
                 now = time.perf_counter()
                 self.longest_gap, self._last = max(self.longest_gap, now - self._last), now
-                self._count += 1
+                self.count += 1
 
 
 def describe_changes(found: Changes) -> str:

@@ -91,10 +91,7 @@ def _make_topic(name: str, partitions: int = -1, replication: int = -1, settings
 
 def _create(session: Session, topics: Sequence[Any], deadline: Deadline) -> list[bool]:
     """Whether each was created; the others exist already."""
-    shown = ", ".join(f"'{each.name}'" for each in topics[:_MOST_SHOWN])
-    label = f"creating topic {shown}" + (
-        f" and {len(topics) - _MOST_SHOWN} others" if len(topics) > _MOST_SHOWN else ""
-    )
+    label = f"creating {_show_topics([each.name for each in topics])}"
 
     def build() -> Any:
         return CreateTopicsRequest(topics=[*topics], timeout_ms=session.config.request_timeout_ms, validate_only=False)

@@ -133,7 +133,7 @@ class RowEncoder:
                 keys = self._encode_keys(part)
             if not self._sink.upserts:
                 kinds = _read_kinds(origins)
-                if self._pairs_updates and kinds is not None:
+                if self._pairing_encoder is not None and kinds is not None:
                     yield from self._encode_updates(topic, part, origins, keys, kinds)
                 else:
                     yield from self._encode_rows(topic, part, origins, keys, partial(self._value, part, kinds))
@@ -171,7 +171,7 @@ class RowEncoder:
         with _locate_errors(lambda row: topics[part[row]], hidden):
             keys = first._encode_keys_of(encoders, rows, counts)
             values = first._encode_values_of(encoders, rows, counts, _read_kinds(hidden))
-            if values is not None and values.null_count and first._pairs_updates:
+            if values is not None and values.null_count and first._pairing_encoder is not None:
                 kept = values.is_valid()  # an update is one message
                 rows, hidden, values = rows.filter(kept), hidden.filter(kept), values.filter(kept)
                 keys = None if keys is None else keys.filter(kept)
@@ -189,11 +189,9 @@ class RowEncoder:
         self, encoders: Sequence[RowEncoder], rows: pa.RecordBatch, counts: NDArray[np.int64], kinds: _Kinds
     ) -> pa.BinaryArray | None:
         """The values of messages of several encoders with equal work, which have so many rows each."""
-        sink, found = self._sink, formats.get(self._sink.value.identifier)
-        if not self._pairs_updates or not isinstance(found, ChangeFormat):
+        sink, encoder = self._sink, self._pairing_encoder
+        if encoder is None:
             return self._value(rows, kinds)
-        encoder = found.encoder(sink.value_schema, sink.value.options)
-        assert isinstance(encoder, PairsUpdates)  # noqa: S101
         given = rows.select(list(sink.value_columns)).rename_columns(list(sink.value_schema.names))
         return encoder.encode_tables(given, kinds, [each._sink.value.options for each in encoders], counts.tolist())
 
@@ -276,13 +274,14 @@ class RowEncoder:
         )
 
     @cached_property
-    def _pairs_updates(self) -> bool:
-        """Whether an update is one message."""
+    def _pairing_encoder(self) -> PairsUpdates | None:
+        """What encodes values, if an update is one message."""
         sink = self._sink
         found = formats.get(sink.value.identifier)
         if "__raw_value__" in self._metadata or not isinstance(found, ChangeFormat):
-            return False
-        return isinstance(found.encoder(sink.value_schema, sink.value.options), PairsUpdates)
+            return None
+        encoder = found.encoder(sink.value_schema, sink.value.options)
+        return encoder if isinstance(encoder, PairsUpdates) else None
 
     def _encode_rows(
         self,
@@ -468,8 +467,7 @@ class RowEncoder:
 
     def _read_headers(self, rows: pa.RecordBatch) -> pa.Array | None:
         if self._sink.headers:
-            each = pa.array([self._sink.headers], arrow_type(WRITABLE["headers"]))
-            return each.take(pa.array(np.zeros(rows.num_rows, np.int64)))
+            return self._read_headers_of([self], np.zeros(rows.num_rows, np.int64))
         for key in ("headers", "header-list"):
             if key in self._metadata:
                 # Spark has its own names for the parts of maps and rows.
