@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from penstock.errors import OptionsError, Problem, UnsupportedError
 from penstock.ingest.declarations import LIST_OPTION, Declarations, suggest
 from penstock.ingest.definition import SourceDef
+from penstock.ingest.format_options import find_key_reader, find_prefix
 from penstock.ingest.kafka_options import DDLS, DEFAULT_FORMAT, InferenceStrategy, KafkaIngestSourceOptions
 from penstock.ingest.problems import Problems
 from penstock.ingest.tables.declared_reader import DeclaredReader
@@ -142,8 +143,7 @@ class _KafkaSource:
     @property
     def _prefix(self) -> str:
         """What the options of the format of values begin with; 'value.' may be left out."""
-        long = f"value.{self._identifier}."
-        return long if any(key.startswith(long) for key in self._given) else f"{self._identifier}."
+        return find_prefix(self._given, self._identifier)
 
     @cached_property
     def _declarations(self) -> Declarations:
@@ -257,12 +257,10 @@ class _KafkaSource:
         if identifier not in formats.names():
             hint = suggest(identifier, formats.names())
             raise self._error("key.format", f"there is no format '{identifier}'", hint)
-        found, prefix = formats.get(identifier), f"key.{identifier}."
-        if self._declarations.key_fields:
-            return DeclaredReader(identifier, found.options.from_text(self._given, self._origin, prefix))
-        if isinstance(found, InferringFormat) and not isinstance(found, ChangeFormat):
-            options = found.options.from_text(self._given, self._origin, prefix)
-            return found.table_reader(options, found.inference.from_text({}))
+        declared = bool(self._declarations.key_fields)
+        reader = find_key_reader(formats.get(identifier), self._given, self._origin, declared=declared)
+        if reader is not None:
+            return reader
         hint = f"use json, or name its columns in 'key.fields', and declare the table in '{DDLS}' with {_STATIC}"
         raise self._error("key.format", f"columns cannot be inferred from keys of '{identifier}'", hint)
 

@@ -9,8 +9,8 @@ from typing import Any
 from penstock.errors import OptionsError, Problem, SchemaError
 from penstock.flow.kernels.session import Session
 from penstock.ingest.definition import RouteDef, TransformDef
+from penstock.ingest.format_options import find_key_reader, find_prefix
 from penstock.ingest.kafka_options import KafkaIngestSourceOptions
-from penstock.ingest.tables.declared_reader import DeclaredReader
 from penstock.ingest.tables.declared_tables import DeclaredTable, DeclaredTables
 from penstock.ingest.tables.evolution import Evolver
 from penstock.ingest.tables.message_columns import KEY, VALUE, MessageColumns
@@ -116,9 +116,7 @@ def _find_format(table: TableDefinition) -> tuple[str, InferringFormat] | None:
 def _make_source(copy: TableCopy, key: str, found: InferringFormat) -> tuple[Scan, SourceTables]:
     """The scan that gives the messages of a table as they are, and how they are read."""
     table, origin = copy.source, copy.source.origin
-    prefix = f"value.{found.identifier}." if key == "value.format" else f"{found.identifier}."
-    if key == "value.format" and not any(each.startswith(prefix) for each in table.options):
-        prefix = f"{found.identifier}."
+    prefix = find_prefix(table.options if key == "value.format" else (), found.identifier)
     bound = found.options.from_text(table.options, origin, prefix)
     inference = found.inference.from_text(table.options, origin, f"{found.identifier}.")
     own = {prefix + each for each in found.options.keys()} | {  # noqa: SIM118
@@ -161,12 +159,11 @@ def _make_key_reader(table: TableDefinition) -> TableReader[Any] | None:
     identifier, origin = table.options.get("key.format", "").strip().lower(), table.origin
     if not identifier:
         return None
+    declared = bool(table.options.get("key.fields"))
     found = formats.get(identifier) if identifier in formats.names() else None
-    if found is not None and table.options.get("key.fields"):
-        return DeclaredReader(identifier, found.options.from_text(table.options, origin, f"key.{identifier}."))
-    if isinstance(found, InferringFormat) and not isinstance(found, ChangeFormat):
-        options = found.options.from_text(table.options, origin, f"key.{identifier}.")
-        return found.table_reader(options, found.inference.from_text({}))
+    reader = None if found is None else find_key_reader(found, table.options, origin, declared=declared)
+    if reader is not None:
+        return reader
     reason, hint = f"columns cannot be inferred from keys of '{identifier}'", "use json, or name them in 'key.fields'"
     raise OptionsError((Problem(reason, "key.format", origin.locate("key.format"), hint),))
 
