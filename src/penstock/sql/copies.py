@@ -32,9 +32,7 @@ class TableCopy:
     zone of the session."""
 
     source: TableDefinition
-    connector: str
     target: TableDefinition
-    target_connector: str
     text: SourceText
     computed: tuple[ComputedText, ...] = ()
     added: tuple[ComputedText, ...] = ()
@@ -44,6 +42,16 @@ class TableCopy:
     #: Whether each topic of the source is a table, whose name is that of the topic after this ``prefix``.
     all_topics: bool = False
     prefix: str = ""
+
+    @property
+    def connector(self) -> str:
+        """The connector of the source."""
+        return self.source.options["connector"].strip().lower()
+
+    @property
+    def target_connector(self) -> str:
+        """The connector of the new table."""
+        return self.target.options["connector"].strip().lower()
 
     def bind_columns(self, row: RowType) -> tuple[Item, ...]:
         """The columns of the copy over rows of the source, which may have further ones by now: the declared ones in

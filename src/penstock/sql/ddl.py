@@ -309,9 +309,7 @@ class Definitions:
         added = tuple(ComputedText(each.alias.text, each.expression) for each in query.items if each.alias is not None)
         return TableCopy(
             read.definition,
-            read.connector,
             target,
-            target.options["connector"].strip().lower(),
             self.source,
             computed,
             added,
@@ -341,9 +339,7 @@ class Definitions:
             del options[system.table_option]
         return TableCopy(
             source.found.definition,
-            source.found.connector,
             replace(target, name=f"{catalog}.{database}", options=options),
-            options["connector"].strip().lower(),
             self.source,
             zone=zone,
             at=str(self.source.at(at)),
