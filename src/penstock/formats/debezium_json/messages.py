@@ -107,6 +107,7 @@ class ChangeMessages:
         starts, ends = np.ascontiguousarray(self.found[usual, _SOURCE].T)
         return TextSpans(self.text, starts, ends, usual)
 
+    @cached_property
     def rows(self) -> RowSpans:
         """The rows of messages of the usual form: an update has two."""
         usual = np.flatnonzero(self.usual)

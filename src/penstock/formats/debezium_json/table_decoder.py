@@ -29,7 +29,7 @@ class DebeziumTableDecoder(Picklable):
         """The rows of messages. ``bad`` lists the refused ones. Metadata is outside of the rows."""
         if self.others.metadata:
             return self.others.decode(messages.values(np.arange(len(messages))))
-        found = messages.rows()
+        found = messages.rows
         rows, read = self._rows.decode_spans(found.spans)
         message, kinds = found.spans.message, found.kinds
         left = ~messages.usual

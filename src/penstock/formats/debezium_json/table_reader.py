@@ -107,7 +107,7 @@ class DebeziumTableReader(ChangeTableReader[DebeziumJsonOptions, InferenceOption
     def _survey_values(self, messages: ChangeMessages, known: RowType) -> SeenColumns:
         """The columns that the values of messages show."""
         others = np.flatnonzero(~messages.usual)
-        rows = messages.rows().spans
+        rows = messages.rows.spans
         if not len(others):
             return self._survey_rows(rows, known)
         found = self._survey_rows(rows, known)
