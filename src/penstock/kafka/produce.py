@@ -41,7 +41,7 @@ from penstock.kafka.wire import Node
 
 _WINDOW = 5
 #: This many bytes wait for more, or for the flush: a request to a broker has what is there for all of its partitions.
-_WAITING_BYTES = 64 << 10
+_WAITING_BYTES = 512 << 10
 _SEQUENCES = 2**31
 _OUT_OF_ORDER, _UNKNOWN_PRODUCER, _NOT_ATTEMPTED = 45, 59, 55
 #: Answers of a leader whose followers do not answer: REQUEST_TIMED_OUT, and NOT_ENOUGH_REPLICAS before and after the
@@ -386,6 +386,7 @@ class Producer:
         limit = f"within delivery.timeout.ms ({config.delivery_timeout_ms} ms)"
         groups: dict[Node, list[_Lane]] = {}
         sizes: dict[Node, int] = {}
+        full: set[Node] = set()
         if self._lease and self._lease.spoilt:
             return groups
         for lane in self._queued.values():
@@ -411,6 +412,9 @@ class Producer:
                 raise self._timeout_error(lane, limit) from error
             size = sizes.get(node, 0) + len(batch.data)
             if not self._has_room(node) or (node in groups and size > config.max_request_size):
+                full.add(node)
+                if len(full) == len(self._session.brokers()):
+                    break  # thousands of partitions may be queued
                 continue
             groups.setdefault(node, []).append(lane)
             sizes[node] = size

@@ -56,7 +56,7 @@ from penstock.spi import KIND, WATERMARK, Output, Stage, Task, unpickle_text
 from penstock.types import RowKind
 
 #: Rows that several outputs filter are gathered: so many for each of them, and no more than so many rows and bytes.
-_GATHERED_ROWS_OF_EACH, _GATHERED_ROWS, _GATHERED_BYTES = 1 << 13, 1 << 18, 1 << 26
+_GATHERED_ROWS_OF_EACH, _GATHERED_ROWS, _GATHERED_BYTES = 1 << 13, 1 << 19, 1 << 26
 #: The last moment of the year 9999: rows have no later watermark, though the end of event time is one.
 _LAST_MILLIS = 253_402_300_799_999
 

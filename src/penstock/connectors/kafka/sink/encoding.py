@@ -180,8 +180,8 @@ class RowEncoder:
             chosen = first._choose_partitions_of(encoders, part, keys, bases)
             headers = first._read_headers_of(encoders, part)
             batches = first._encode_messages(topics[0], rows, keys, values, chosen, headers)
-        for batch in batches:
-            at = int(np.searchsorted(ends, batch.partition, "right")) - 1
+        places_of_batches = np.searchsorted(ends, [each.partition for each in batches], "right") - 1
+        for batch, at in zip(batches, places_of_batches.tolist(), strict=True):
             number = owners[at]
             yield number, topics[number], replace(batch, partition=batch.partition - int(ends[at]))
 
