@@ -3,7 +3,8 @@ topics of debezium-json.
 
 Each number of tables runs with two numbers of events, in turn: the difference is the cost of events, and what is left
 of the shorter run is the cost of starting and of making the tables. An event has ten columns and about 500 bytes.
-Usage: ``python -m bench.tables [--counts 10,1000] [--per-batch 100000] [--shared] [--postgres] [--changes 20]``.
+Usage: ``python -m bench.tables [--counts 10,1000] [--per-batch 100000] [--shared] [--postgres] [--changes 20]
+[--memory]``.
 """
 
 from __future__ import annotations
@@ -126,7 +127,9 @@ def main() -> int:
     parser.add_argument("--shared", action="store_true", help="write all tables to one topic")
     parser.add_argument("--postgres", action="store_true", help="write to PostgreSQL, and show its COPY and MERGE too")
     parser.add_argument("--changes", type=int, help="measure how long so many changes of a schema take instead")
+    parser.add_argument("--memory", action="store_true", help="show the memory of one run over its time instead")
     given = parser.parse_args()
+    counts = [int(each) for each in given.counts.split(",")]
     with ExitStack() as opened:
         settings = {"file.delete.delay.ms": "1000", "num.partitions": f"{_PARTITIONS}"}
         cluster = opened.enter_context(KafkaCluster(brokers=1, properties=settings))
@@ -136,8 +139,12 @@ def main() -> int:
         if given.changes:
             print(describe_changes(measure_changes(pipelines, topics, given.changes)))
             return 0
+        if given.memory:
+            for line in _describe_memory(measure_memory(pipelines, topics, counts[0], given.records)):
+                print(line)
+            return 0
         sizes = given.records, given.records * given.times
-        found = _measure(pipelines, topics, [int(each) for each in given.counts.split(",")], sizes, given.rounds)
+        found = _measure(pipelines, topics, counts, sizes, given.rounds)
         if database is not None:
             print(f"COPY and MERGE by one connection: {copy_and_merge(database, given.records):,.0f} events/s")
     print("| tables | start | events/s | CPU µs per event | seconds per event, beside the first | memory, MiB |")
@@ -190,6 +197,25 @@ def _lines(sizes: tuple[int, int], found: dict[int, tuple[list[Run], list[Run]]]
 
 def _median(values: Iterable[float]) -> float:
     return statistics.median(values)
+
+
+# --- memory ----------------------------------------------------------------------------------------------------------
+
+
+def measure_memory(pipelines: Pipelines, topics: Topics, tables: int, records: int) -> Run:
+    """One run, in processes that have run nothing before."""
+    source, target = _fill(topics, tables, records), f"bench_{uuid.uuid4().hex[:8]}"
+    with closing(penstock_side()) as side, tempfile.TemporaryDirectory(prefix="penstock-tables-") as folder:
+        return side.run({"yaml": pipelines.write(source, target, folder)})
+
+
+def _describe_memory(run: Run) -> Iterator[str]:
+    yield f"{run.seconds:.0f} s"
+    yield "| tenth of the run | Python, MiB | JVM, MiB |"
+    yield "| --- | --- | --- |"
+    for number, part in enumerate(np.array_split(np.array(run.samples), 10), 1):
+        python, java = np.median(part, axis=0) / 2**20
+        yield f"| {number} | {python:,.0f} | {java:,.0f} |"
 
 
 # --- changes of schemas ----------------------------------------------------------------------------------------------

@@ -27,12 +27,17 @@ class SideError(Exception):
 
 @dataclass(frozen=True)
 class Run:
-    """A job: seconds from its start until it ended; processor seconds and the most bytes of memory of all processes of
-    its side. The broker's are not among them."""
+    """A job: seconds from its start until it ended; processor seconds of all processes of its side, and the bytes of
+    memory of its Python processes and of its JVM, once a second. The broker's are not among them."""
 
     seconds: float
     cpu: float
-    memory: int = 0
+    samples: Sequence[tuple[int, int]] = ()
+
+    @property
+    def memory(self) -> int:
+        """The most bytes of all processes."""
+        return max(map(sum, self.samples), default=0)
 
 
 @dataclass(eq=False)
@@ -51,11 +56,11 @@ class Side:
         """Run one job. Raises SideError."""
         process = self._start()
         before = _cpu_seconds(process.pid)
-        with _Peak(process.pid) as peak:
+        with _MemoryWatch(process.pid) as watch:
             answer = self._ask(process, task)
         if "seconds" not in answer:
             raise SideError(f"{self.name}: {answer.get('error', 'no answer')}")
-        return Run(answer["seconds"], max(0.0, _cpu_seconds(process.pid) - before), peak.bytes)
+        return Run(answer["seconds"], max(0.0, _cpu_seconds(process.pid) - before), watch.samples)
 
     def close(self) -> None:
         """End the process and those that it started."""
@@ -134,17 +139,17 @@ def _kill(process: subprocess.Popen[Any]) -> None:
     process.wait()
 
 
-class _Peak:
-    """The most memory of a process and of all below it, looked at once a second. Pages that processes share are counted
-    once."""
+class _MemoryWatch:
+    """The memory of a process and of all below it, looked at once a second: that of Python and of Java. Pages that
+    processes share are counted once."""
 
     def __init__(self, root: int):
-        self.bytes = 0
+        self.samples: list[tuple[int, int]] = []
         self._root = root
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
-    def __enter__(self) -> _Peak:
+    def __enter__(self) -> _MemoryWatch:
         self._thread.start()
         return self
 
@@ -154,9 +159,21 @@ class _Peak:
 
     def _watch(self) -> None:
         while True:
-            self.bytes = max(self.bytes, sum(map(_memory, _family(self._root))))
+            python = java = 0
+            for each in _family(self._root):
+                if _is_java(each):
+                    java += _memory(each)
+                else:
+                    python += _memory(each)
+            self.samples.append((python, java))
             if self._done.wait(1):
                 return
+
+
+def _is_java(process: int) -> bool:
+    with suppress(OSError):
+        return Path(f"/proc/{process}/comm").read_text().strip() == "java"
+    return False
 
 
 def _memory(process: int) -> int:
