@@ -186,6 +186,37 @@ def test_transforms_are_bound_to_each_version_of_a_table():
     assert found.rows[-1] == ("shop.orders", "+I", {"id": 3, "name": "c", "n": 1, "loud": "C", "t": "orders"})
 
 
+def with_other_transform(kind: str, *lines: str) -> Pipeline:
+    """A pipeline that begins again with another transform, after it has read a row."""
+    rule, options = transform(r"projection: \*"), f"pipeline:\n  schema.change.behavior: {kind}\n"
+    first = pipeline(more=rule + options).run(debezium("c", None, {"id": 1, "name": "a"}))
+    again = pipeline(more=transform(*lines) + options)
+    again.schemas = first.schemas
+    return again
+
+
+@pytest.mark.parametrize("kind", ["evolve", "try_evolve", "lenient"])
+def test_a_known_table_follows_another_transform(kind):
+    again = with_other_transform(kind, r"projection: \*, UPPER(name) AS loud, CHAR_LENGTH(name) AS size").restart()
+    assert again.changes() == ["shop.orders: new columns `loud` STRING, `size` INT"]
+    again.restart().run(debezium("c", None, {"id": 2, "name": "b"}))
+    assert again.table("shop.orders") == [{"id": 2, "name": "b", "loud": "B", "size": 1}]
+    assert len(again.changes()) == 1
+
+
+def test_a_column_that_a_transform_no_longer_has_stays():
+    again = with_other_transform("evolve", "projection: id").restart().run(debezium("c", None, {"id": 2, "name": "b"}))
+    assert (again.changes(), again.table("shop.orders")) == ([], [{"id": 2, "name": None}])
+
+
+def test_another_transform_changes_no_table_that_must_stay_as_it_is():
+    lines = (r"projection: \*, UPPER(name) AS loud",)
+    ignoring = with_other_transform("ignore", *lines).restart().run(debezium("c", None, {"id": 2, "name": "b"}))
+    assert (ignoring.changes(), ignoring.table("shop.orders")) == ([], [{"id": 2, "name": "b"}])
+    with pytest.raises(SchemaError, match=r"'shop.orders' changes \(new columns `loud` STRING\), .* no change"):
+        with_other_transform("exception", *lines).restart()
+
+
 @pytest.mark.parametrize("projection", [r"\*", "id", "id, UPPER(name) AS name"])
 def test_a_row_without_a_value_of_the_primary_key_cannot_be_read(projection):
     rule = transform(f"projection: {projection}", "primary-keys: id")

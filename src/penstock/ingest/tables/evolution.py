@@ -52,7 +52,7 @@ class Evolver:
             texts = tuple(map(describe_change, changes))
             version = SchemaVersion(Side.SOURCE, seen.table, number, schema, texts)
             found.append(Evolution(version, seen.position))
-        return [*found, *self._follow(schemas, before, after, firsts, retry=not reports)]
+        return [*found, *self._follow(schemas, before, after, firsts, starts=not reports)]
 
     def _widen(self, known: SchemaVersion | None, seen: SeenTable) -> TableSchema:
         """The schema of a table of the source after what was seen."""
@@ -79,10 +79,11 @@ class Evolver:
         after: Mapping[str, TableSchema],
         firsts: Mapping[str, Position],
         *,
-        retry: bool,
+        starts: bool,
     ) -> Iterator[Evolution]:
-        """The newer versions of tables of the sink. Changes that a table has not followed are tried again with its next
-        ones, and with ``retry``."""
+        """The newer versions of tables of the sink. Where a run ``starts``, tables follow its definition, which may be
+        another than that of the run before. Changes that a table has not followed are tried again then, and with its
+        next ones."""
         members: dict[str, list[str]] = {}
         for table in after:
             for target in self.programs.find_targets(table):
@@ -91,14 +92,14 @@ class Evolver:
         for target in sorted(members):
             known = schemas.sinks.get(target)
             pending = known is not None and bool(known.outcome)
-            if known is not None and not any(each in firsts for each in members[target]) and not (retry and pending):
+            if known is not None and not starts and not any(each in firsts for each in members[target]):
                 continue
             wanted = self._merge(members[target], after)
             former = self._merge(members[target], before)
             if wanted is None or not wanted.row.fields:
                 continue  # no message has shown a column yet
             changes = find_changes(target, None if known is None else former, wanted)
-            if known is not None and (former is None or pending):
+            if known is not None and (former is None or pending or starts):
                 changes = find_changes(target, known.schema, widen_schema(known.schema, wanted))
             schema = None if known is None else known.schema
             derived = self.chosen.select(derive_changes(changes, schema, self.behavior))
