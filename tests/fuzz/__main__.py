@@ -26,8 +26,8 @@ _CHANGELOGS = tuple(
         *("recorded_queries", "set_operation", "arrival_order"),
     )
 )
-#: The test of pipelines, which takes its number of them in the same way.
-_RANDOM_PIPELINES = ("tests/unit/ingest/test_random_pipelines.py",)
+#: The tests of pipelines, which take their number of them in the same way.
+_RANDOM_PIPELINES = ("tests/unit/ingest/test_random_pipelines.py", "tests/spark/test_killed_pipelines.py")
 _OPERATORS, _PIPELINES = "operators", "pipelines"
 
 

@@ -87,30 +87,35 @@ class Pipeline:
     def run(self, *messages: Message | Mapping[str, Any] | bytes) -> Pipeline:
         """Run one batch."""
         given = [each if isinstance(each, Message) else Message(each) for each in messages]
-        parts = self._divide(given)
+        parts = self.divide(given)
         while True:
             self.passes += 1
-            batches: list[TableRows] = []
-            reports, counts = [], []
-            for part in parts:
-                task = self.work.open(self.schemas, Session("UTC"))
-                for batch in part:
-                    batches += task.process(batch)
-                if report := task.report_schemas():
-                    reports.append(report)
-                counts.append(task.report_rows())
+            batches, reports, counts = self.pass_over(parts)
             if not reports:
                 counts = [each for each in counts if each]
                 found_counts = self.work.count(counts, self.refused, self.passes, "partition {}, offset {}".format)
                 self.refused = found_counts.refused
                 self.batches = batches
-                self.rows += [row for each in batches for row in _show(each.version, each.rows)]
+                self.rows += [row for each in batches for row in show_rows(each.version, each.rows)]
                 if not self._is_script:
                     assert find_schema_errors(self.text) == []  # what runs, editors accept
                 return self
             evolutions = self.work.evolve(self.schemas, reports)
             assert evolutions
             self._follow(evolutions)
+
+    def pass_over(self, parts: Sequence[Sequence[pa.RecordBatch]]) -> tuple[list[TableRows], list[bytes], list[bytes]]:
+        """The rows that tasks make of their parts of a batch, and their reports of schemas and of rows."""
+        batches: list[TableRows] = []
+        reports, counts = [], []
+        for part in parts:
+            task = self.work.open(self.schemas, Session("UTC"))
+            for batch in part:
+                batches += task.process(batch)
+            if report := task.report_schemas():
+                reports.append(report)
+            counts.append(task.report_rows())
+        return batches, reports, counts
 
     def restart(self) -> Pipeline:
         """What the driver does at the start of another run."""
@@ -131,7 +136,7 @@ class Pipeline:
 
     def look_ahead(self, *messages: Mapping[str, Any]) -> Pipeline:
         """What the driver does before the first batch, with the newest messages."""
-        ((batch,),) = self._divide([Message(each) for each in messages])
+        ((batch,),) = self.divide([Message(each) for each in messages])
         self._offsets.clear()
         self._follow(self.work.evolve(self.schemas, self.work.survey([batch], Session("UTC"))))
         return self
@@ -139,9 +144,9 @@ class Pipeline:
     def read(self, *messages: Message | Mapping[str, Any] | bytes) -> list[pa.RecordBatch]:
         """The batches of the scan that has read these messages."""
         given = [each if isinstance(each, Message) else Message(each) for each in messages]
-        return [batch for part in self._divide(given) for batch in part]
+        return [batch for part in self.divide(given) for batch in part]
 
-    def _divide(self, messages: Sequence[Message]) -> list[list[pa.RecordBatch]]:
+    def divide(self, messages: Sequence[Message]) -> list[list[pa.RecordBatch]]:
         """The batches of each task: a partition's messages are in one."""
         found: dict[tuple[str, int], list[tuple[Message, int]]] = {}
         for each in messages:
@@ -190,7 +195,7 @@ class Pipeline:
         return [row for table, _, row in self.rows if table == name]
 
 
-def _show(version: SchemaVersion, rows: pa.RecordBatch) -> list[tuple[str, str, dict[str, Any]]]:
+def show_rows(version: SchemaVersion, rows: pa.RecordBatch) -> list[tuple[str, str, dict[str, Any]]]:
     names = version.schema.row.names
     kinds = rows.column(KIND).to_pylist() if KIND in rows.schema.names else [0] * rows.num_rows
     found = rows.select(list(names)).to_pylist()
