@@ -129,7 +129,7 @@ def _check(arguments: argparse.Namespace) -> int:
     from penstock.plan.explain import explain
 
     given = _read_settings(arguments)
-    jobs = [_apply_settings(job, arguments, given) for job in _read_jobs(arguments)]
+    jobs = [_apply_settings(job, arguments, given) for job in _read_jobs(arguments, given)]
     from penstock.engine.checkpoint.state_report import state_report  # a file with mistakes is reported without them
     from penstock.flow.graph.routes import describe_route
 
@@ -169,7 +169,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
         session.prepare()  # Spark starts while the file is read
     given = _read_settings(arguments)
-    jobs = [_apply_settings(job, arguments, given) for job in _read_jobs(arguments)]
+    jobs = [_apply_settings(job, arguments, given) for job in _read_jobs(arguments, given)]
     if jobs:  # and not just EXPLAIN or SHOW
         run_jobs(jobs, metrics=arguments.metrics_port, quiet=arguments.quiet)
     return 0
@@ -377,7 +377,7 @@ def _hide_py4j_tracebacks() -> Iterator[None]:
 # --- files ---------------------------------------------------------------------------------------------------
 
 
-def _read_jobs(arguments: argparse.Namespace) -> list[Job]:
+def _read_jobs(arguments: argparse.Namespace, given: GivenSettings) -> list[Job]:
     """The jobs of a file. Prints its warnings. Raises DefinitionError with every problem of the file."""
     jobs: list[Job] = []
     path = _check_exists(arguments.file)
@@ -394,6 +394,7 @@ def _read_jobs(arguments: argparse.Namespace) -> list[Job]:
     except (OSError, UnicodeDecodeError) as error:
         raise DefinitionError((Problem(f"cannot be read: {error}", where=str(path)),)) from None
     if suffix == ".sql":
+        from penstock.cli.found_columns import make_finder
         from penstock.ingest import copy_table
         from penstock.sql import parse_script
 
@@ -404,6 +405,7 @@ def _read_jobs(arguments: argparse.Namespace) -> list[Job]:
             default_name=path.stem,
             folder=str(path.resolve().parent),
             copies=copy_table,
+            find_columns=make_finder(lambda job: _apply_settings(job, arguments, given)),
         )
         jobs, warnings = list(script.jobs), script.warnings
         for text in script.printed:

@@ -15,6 +15,7 @@ from penstock.schemas.changes import (
     TruncateTable,
     apply_change,
 )
+from penstock.schemas.found_columns import FoundColumns
 from penstock.schemas.versions import Schemas, SchemaVersion, Side
 from penstock.schemas.widening import find_changes, widen_schema, widen_type
 
@@ -27,6 +28,7 @@ __all__ = [
     "CreateTable",
     "DropColumns",
     "DropTable",
+    "FoundColumns",
     "NewColumn",
     "RenameColumns",
     "SchemaChange",

@@ -73,7 +73,7 @@ from penstock.spi.plugin.tables import (
 from penstock.spi.plugin.tasks import INSTRUCTIONS, OnDriver, SentStage, Stage, Task
 from penstock.spi.plugin.watermarks import Watermark, WatermarkOptions, describe_idleness, split_options
 from penstock.spi.plugin.writers import OutputRows, TaskResults, WritableBytes, Writer, WriterFactory, WriteTasks
-from penstock.spi.support.documents import check_source, source_document
+from penstock.spi.support.documents import check_source, keep_columns, source_document
 from penstock.spi.support.frames import (
     ScanDataSource,
     add_empty_reports,

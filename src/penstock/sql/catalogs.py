@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from penstock.sql.bind.results import Relation
 from penstock.sql.bind.tables.definitions import DeclaredTable
-from penstock.sql.parse.statements import CreateTable, CreateView, GivenOption
-from penstock.sql.parse.tokens import Token, TokenType
+from penstock.sql.parse.statements import CreateTable, CreateView
+from penstock.sql.system_catalogs import SystemCatalog
 
 DEFAULT_CATALOG = "default_catalog"
 DEFAULT_DATABASE = "default_database"
@@ -40,44 +40,6 @@ class ViewEntry:
 
 
 Entry = TableEntry | ViewEntry
-
-
-@dataclass(frozen=True)
-class SystemCatalog:
-    """A catalog whose tables are those of another system, which knows its databases. ``connector`` reads and writes
-    them with the ``options`` of the catalog; ``table_option`` names the table, and ``database_option`` the database.
-    With ``has_schemas`` the database is the schema of the table. ``read_options`` are those of tables that are read,
-    and ``implied`` the values of those of them that the catalog does not have. The columns of tables are declared, or
-    ``found`` in messages."""
-
-    connector: str
-    options: tuple[GivenOption, ...]
-    table_option: str
-    database_option: str = ""
-    has_schemas: bool = False
-    read_options: tuple[GivenOption, ...] = ()
-    implied: tuple[tuple[str, str], ...] = ()
-    found: bool = False
-
-    def add_options(self, statement: CreateTable, database: str, table: str, *, reads: bool = False) -> CreateTable:
-        """The statement with the options that its table has by the catalog, before its own. ``reads``: those of a table
-        that is read, too."""
-        given = (*self.options, *(self.read_options if reads else ()))
-        named = {"connector": self.connector, **dict(self.implied if reads else ())}
-        named[self.table_option] = f"{database}.{table}" if self.has_schemas else table
-        if self.database_option:
-            named[self.database_option] = database
-        own = {key.text for key, _ in statement.options}
-        at = statement.table.at
-        made = ((_make_token(key, at), _make_token(value, at)) for key, value in named.items())
-        present = {key.text for key, _ in given}
-        options = (*given, *(each for each in made if each[0].text not in present))
-        return replace(statement, options=(*(each for each in options if each[0].text not in own), *statement.options))
-
-
-def _make_token(text: str, at: int) -> Token:
-    """A text in quotes that a statement implies at an offset."""
-    return Token(TokenType.STRING, text, at, f"'{text}'")
 
 
 @dataclass
@@ -115,18 +77,26 @@ class Catalogs:
             case [other, own]:
                 return *self.resolve((other, own)), name
             case [own]:
-                return catalog, own, name
+                return *self.resolve((catalog, own)), name
         return catalog, database, name
 
     def resolve(self, space: Space) -> Space:
-        """The catalog and the database that are meant: ``vvp.default`` is the default, unless there is a catalog of
-        this name."""
-        return (DEFAULT_CATALOG, DEFAULT_DATABASE) if space == _ALIAS and _ALIAS[0] not in self.catalogs else space
-
-    def has_found_tables(self, catalog: str) -> bool:
-        """Whether the columns of a catalog's tables are found in messages."""
+        """The catalog and the database that are meant: ``vvp`` is the default catalog, and ``default`` its database,
+        unless there are others of these names."""
+        catalog, database = self.resolve_catalog(space[0]), space[1]
         found = self.catalogs.get(catalog)
-        return found is not None and found.system is not None and found.system.found
+        renamed = catalog == DEFAULT_CATALOG and database == _ALIAS[1] and found and database not in found.databases
+        return catalog, DEFAULT_DATABASE if renamed else database
+
+    def resolve_catalog(self, name: str) -> str:
+        """The catalog that is meant: ``vvp`` is the default one, unless there is a catalog of this name."""
+        return DEFAULT_CATALOG if name == _ALIAS[0] and name not in self.catalogs else name
+
+    def find_system(self, catalog: str) -> SystemCatalog | None:
+        """The catalog of a system whose tables have the columns that are found in messages; None for another one."""
+        found = self.catalogs.get(catalog)
+        system = None if found is None else found.system
+        return system if system is not None and system.type.finds_columns else None
 
     def entry(self, path: Path) -> Entry | None:
         """The table or view of this name."""

@@ -12,15 +12,18 @@ from penstock.errors import DefinitionError, OptionsError, Problem
 from penstock.plan.flink_plan import flink_explain
 from penstock.plan.nodes import Job, Node, Sink
 from penstock.plan.planning import plan_job, plan_query
+from penstock.schemas import FoundColumns
 from penstock.settings import BATCH
 from penstock.settings.given import GivenSettings
-from penstock.spi import Connector, Registry
+from penstock.spi import Connector, Registry, TableDefinition
 from penstock.spi import connectors as known_connectors
 from penstock.sql.bind.results import Result
 from penstock.sql.bind.tables.definitions import DeclaredTable
+from penstock.sql.bind.tables.found_columns import FindsColumns
 from penstock.sql.bind.tables.hints import collect_remarks, with_options
-from penstock.sql.catalogs import ViewEntry
+from penstock.sql.catalogs import ViewEntry, display_path
 from penstock.sql.copies import CopiesTables
+from penstock.sql.copy_definitions import CopyDefinitions
 from penstock.sql.ddl import Definitions
 from penstock.sql.insertion import Insertion
 from penstock.sql.parse.commands import find_created_name, parse_statement, split_statements
@@ -39,6 +42,7 @@ from penstock.sql.parse.statements import (
     Show,
     Statement,
 )
+from penstock.sql.parse.syntax import TableName
 from penstock.sql.parse.tokens import Token, scan
 from penstock.sql.showing import Showing
 
@@ -61,6 +65,7 @@ def parse_script(
     connectors: Registry[Connector] = known_connectors,
     folder: str = "",
     copies: CopiesTables | None = None,
+    find_columns: FindsColumns | None = None,
 ) -> Script:
     """The jobs of a file of Flink SQL.
 
@@ -68,13 +73,14 @@ def parse_script(
     ``pipeline.name``, else ``default_name``, else ``insert-into_<table>``; a name that is taken gets ``-<table>``.
     ``variables`` replace ``${NAME}``. Modules of functions are searched for in what ``python.files``
     names, in ``folder``, and among the installed ones. ``copies`` makes the job of CREATE TABLE .. AS TABLE whose table
-    follows the columns of the other; without it the columns are those of now.
+    follows the columns of the other; without it the columns are those of now. ``find_columns`` finds the columns of a
+    table that declares none, for a query; without it such a table has none.
 
     Raises SqlError, SchemaError, OptionsError or UnsupportedError (SqlError when they are mixed) with every problem of
     the file, each with file, line and column; PluginError for a connector that does not load.
     """
     source = SourceText(text, file)
-    reader = _ScriptReader(source, connectors, default_name, folder, copies)
+    reader = _ScriptReader(source, connectors, default_name, folder, copies, find_columns)
     tokens = scan(source, variables or {})
     for statement in split_statements(tokens):
         reader.read(statement)
@@ -112,6 +118,7 @@ class _ScriptReader:
     default_name: str
     folder: str = ""
     copies: CopiesTables | None = None
+    find_columns: FindsColumns | None = None
     errors: Errors = field(default_factory=Errors)
     jobs: list[Job] = field(default_factory=list)
     settings: GivenSettings = field(default_factory=GivenSettings)
@@ -120,12 +127,28 @@ class _ScriptReader:
     sinks: list[Sink] = field(default_factory=list)
     details: frozenset[str] | None = None
     printed: list[str] = field(default_factory=list)
+    #: The first table that the job of the present statement writes; empty if it is not known.
+    target: str = ""
     definitions: Definitions = field(init=False)
 
     def __post_init__(self) -> None:
         self.definitions = Definitions(
             self.source, self.connectors, self.settings.warnings, self._is_batch, self._python_files
         )
+        if self.find_columns is not None:
+            self.definitions.find_columns = self._find_columns
+
+    def _find_columns(self, table: TableDefinition) -> FoundColumns | None:
+        """The columns of a table that declares none, for the job of the present statement."""
+        assert self.find_columns is not None, "or nobody asks"  # noqa: S101
+        first = self.sinks[0].table if self.sinks else self.target
+        return self.find_columns(table, self._choose_free_name(first), self.settings.settings())
+
+    def _begin_job(self, target: TableName) -> None:
+        """From now on, columns are found for the job that writes this table."""
+        self.target = display_path(self.definitions.path(target))
+        if self.find_columns is not None:
+            self.definitions.catalogs.version += 1  # views may read tables whose columns another job found
 
     def _python_files(self) -> tuple[str, ...]:
         """Where the modules of functions are, those of ``python.files`` relative to the file."""
@@ -226,16 +249,20 @@ class _ScriptReader:
             raise self.source.error(at, "the statement set is empty", "put INSERT INTO statements into it")
 
     def _start(self, sinks: tuple[Sink, ...]) -> None:
-        wanted = self._choose_name(sinks)
+        self.jobs.append(Job(self._choose_free_name(sinks[0].table), sinks, self.settings.settings()))
+
+    def _choose_free_name(self, table: str) -> str:
+        """The name of the next job, which writes this table first."""
+        wanted = self._choose_name(table)
         taken = {job.name for job in self.jobs}
-        name = wanted if wanted not in taken else f"{wanted}-{sinks[0].table}"
+        name = wanted if wanted not in taken else f"{wanted}-{table}"
         count = 2
         while name in taken:
-            name, count = f"{wanted}-{sinks[0].table}-{count}", count + 1
-        self.jobs.append(Job(name, sinks, self.settings.settings()))
+            name, count = f"{wanted}-{table}-{count}", count + 1
+        return name
 
-    def _choose_name(self, sinks: tuple[Sink, ...]) -> str:
-        return self.settings.name or self.default_name or f"insert-into_{sinks[0].table}"
+    def _choose_name(self, table: str) -> str:
+        return self.settings.name or self.default_name or f"insert-into_{table}"
 
     def _explain(self, statement: Explain) -> None:
         if isinstance(statement.explained, tuple):
@@ -257,7 +284,7 @@ class _ScriptReader:
             self._print_plan((rows,), (job.sinks[0].input,), job, statement.details)
 
     def _explain_sinks(self, sinks: tuple[Sink, ...], details: frozenset[str]) -> None:
-        job = plan_job(Job(self._choose_name(sinks), sinks, self.settings.settings()))
+        job = plan_job(Job(self._choose_name(sinks[0].table), sinks, self.settings.settings()))
         self._print_plan(sinks, job.sinks, job, details)
 
     def _print_plan(self, given: tuple[Node, ...], nodes: tuple[Node, ...], job: Job, details: frozenset[str]) -> None:
@@ -278,6 +305,7 @@ class _ScriptReader:
         """The sink of an INSERT INTO; None if one of its tables has problems. Raises DefinitionError with every problem
         of the statement."""
         errors = Errors()
+        self._begin_job(statement.table)
         entry = errors.attempt(partial(self.definitions.entry, statement.table))
         if isinstance(entry, ViewEntry):
             reason = f"'{statement.table.text}' is a view and cannot be written"
@@ -286,6 +314,8 @@ class _ScriptReader:
         if into is not None:
             into = errors.attempt(partial(with_options, into, statement.hints, self.source))
             self.settings.warnings += collect_remarks(statement.hints, self.source)
+        if into is not None:
+            into = errors.attempt(partial(self.definitions.check_columns, into, statement.table))
         return self._bind_insert(statement, into, self.definitions.queries(errors).result(statement.query), errors)
 
     def _create_table_as(self, statement: CreateTableAs, *, keep: bool = True) -> Sink | None:
@@ -295,6 +325,7 @@ class _ScriptReader:
         if copied is not None:
             return copied
         errors = Errors()
+        self._begin_job(statement.created.table)
         result = self.definitions.queries(errors).result(statement.query)
         problem = self.definitions.connector_problem(statement.created)
         if errors and problem is not None:
@@ -307,6 +338,10 @@ class _ScriptReader:
         into, insert = self.definitions.create_as(statement, result.complete, keep=keep)
         return self._bind_insert(insert, into, result, errors)
 
+    @property
+    def _copies(self) -> CopyDefinitions:
+        return CopyDefinitions(self.definitions)
+
     def _copy_table(self, statement: CreateTableAs, *, keep: bool) -> Sink | None:
         """The sink of CREATE TABLE .. AS TABLE whose table follows the columns of the other; None for a copy with the
         columns that it has now: of a table whose columns cannot change, into a table that there is, with columns of its
@@ -315,15 +350,15 @@ class _ScriptReader:
         if self.copies is None or statement.copied is None or fixed or self.set_at is not None or self._is_batch():
             return None
         zone = self.settings.settings().session_time_zone or ""
-        copy = self.definitions.describe_copy(statement, zone)
+        copy = self._copies.describe(statement, zone)
         sink = None if copy is None else self.copies(copy)
         if keep and sink is not None and copy is not None:
-            self.definitions.create_copy(statement, copy)
+            self._copies.create(statement, copy)
         return sink
 
     def _copy_database(self, statement: CreateDatabaseAs) -> Sink | None:
         """The sink of CREATE DATABASE .. AS DATABASE. Raises DefinitionError with every problem of the statement."""
-        copy = self.definitions.describe_database_copy(statement, self.settings.settings().session_time_zone or "")
+        copy = self._copies.describe_database(statement, self.settings.settings().session_time_zone or "")
         sink = None if self.copies is None or self._is_batch() else self.copies(copy)
         if sink is None:
             reason = f"databases cannot be copied by the connector '{copy.target_connector}', or in batch jobs"

@@ -89,21 +89,21 @@ class Showing:
         return self._show_columns(statement.table, None)
 
     def _function_space(self, statement: Show) -> Space:
-        return self.definitions.space(statement.parts) if statement.parts else self.definitions.catalogs.current
+        return self.definitions.spaces.space(statement.parts) if statement.parts else self.definitions.catalogs.current
 
     def _names(self, statement: Show) -> list[str]:
         catalogs = self.definitions.catalogs
         catalog, database = catalogs.current
         match statement.what:
             case "TABLES" | "VIEWS":
-                space = self.definitions.space(statement.parts) if statement.parts else catalogs.current
+                space = self.definitions.spaces.space(statement.parts) if statement.parts else catalogs.current
                 views = statement.what == "VIEWS"
                 return [
                     name for name, each in catalogs.entries(space).items() if isinstance(each, ViewEntry) or not views
                 ]
             case "DATABASES":
                 if statement.parts:
-                    catalog = self.definitions.catalog(statement.parts[0])
+                    catalog = self.definitions.spaces.catalog(statement.parts[0])
                 return sorted(catalogs.catalogs[catalog].databases)
             case "CATALOGS":
                 return sorted(catalogs.catalogs)
@@ -161,7 +161,7 @@ class Showing:
         return f"{head} (\n{_join_lines(names)}\n){said}\nAS {query}"
 
     def _show_catalog(self, name: Name, *, create: bool) -> str:
-        catalog = self.definitions.catalogs.catalogs[self.definitions.catalog(name)]
+        catalog = self.definitions.catalogs.catalogs[self.definitions.spaces.catalog(name)]
         if not create:
             type_ = catalog.options["type"].strip("'")
             rows = [("name", name.text), ("type", type_), ("comment", catalog.comment)]

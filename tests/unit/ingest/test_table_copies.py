@@ -195,7 +195,7 @@ def test_a_database_whose_schemas_have_the_tables():
 @pytest.mark.parametrize(
     ("statement", "message"),
     [
-        ("SELECT * FROM k.kafka.orders", "the columns of 'k.kafka.orders' are found while a job runs"),
+        ("SELECT * FROM k.kafka.orders", "the columns of 'k.kafka.orders' are found in its records"),
         ("CREATE DATABASE d AS DATABASE default_database INCLUDING ALL TABLES", "of a catalog of type 'kafka'"),
         ("CREATE DATABASE d AS DATABASE k.kafka INCLUDING ALL TABLES", "'connector': is required"),
         ("CREATE DATABASE d AS DATABASE k.kafka", "INCLUDING"),
@@ -228,3 +228,16 @@ def test_the_columns_of_keys_are_declared():
 
 
 EXCEPT_KEY = "'value.fields-include' = 'EXCEPT_KEY'"
+
+
+@pytest.mark.parametrize("use", ["USE CATALOG vvp; USE `default`", "USE vvp.`default`", "USE CATALOG vvp"])
+@pytest.mark.parametrize("name", ["t", "`default`.t", "vvp.`default`.t", "default_catalog.default_database.t"])
+def test_the_default_catalog_is_called_vvp(use, name):
+    text = source("id BIGINT") + f"CREATE CATALOG other WITH ('type' = 'generic_in_memory'); USE CATALOG other; {use};"
+    text += f"CREATE TABLE c WITH ('connector' = 'print') AS SELECT id FROM {name};"
+    assert parse_script(text).jobs[0].sinks[0].schema.names == ("id",)
+
+
+def test_another_catalog_may_be_called_vvp():
+    text = "CREATE CATALOG vvp WITH ('type' = 'generic_in_memory'); USE CATALOG vvp; SHOW CURRENT CATALOG;"
+    assert "vvp" in "".join(parse_script(text).printed)

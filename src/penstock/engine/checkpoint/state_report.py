@@ -10,7 +10,7 @@ from typing import TypeVar
 from penstock.engine.checkpoint import JobCheckpoint, job_location, local_checkpoint, read_location
 from penstock.engine.checkpoint.committed import STATE, read_state
 from penstock.engine.checkpoint.savepoints import read_savepoint
-from penstock.errors import CheckpointError
+from penstock.errors import CheckpointError, CheckpointUnavailableError
 from penstock.flow.graph.planner import plan_sinks
 from penstock.flow.kernels.session import Session
 from penstock.flow.state.changed_queries import Fitting, Verdict, check, known_identities
@@ -20,7 +20,7 @@ from penstock.flow.state.storage import Storage
 from penstock.plan.arranging import arrange_keys
 from penstock.plan.nodes import Job, scans
 from penstock.plan.walk import keeps_state
-from penstock.schemas import Schemas
+from penstock.schemas import FoundColumns, Schemas
 
 _T = TypeVar("_T")
 
@@ -155,6 +155,27 @@ def find_schemas(job: Job) -> KnownSchemas | None:
         return KnownSchemas(found.where, manifest.batch, schemas)
 
     return found.read(read)
+
+
+def find_columns(job: Job) -> dict[str, FoundColumns]:
+    """The columns of tables that declare none, by their places, with which a start of ``job``, of which the name and
+    the settings are known, would continue; none where only Spark can read its checkpoint. Raises CheckpointError."""
+    settings = job.settings
+    if settings.batch or not settings.checkpointing:
+        return {}
+    try:
+        place = read_location(job_location(settings.checkpoint_dir, job.name))
+        known = place.read("job")
+        if known is not None:
+            documents = [place.read(f"source-{number}") for number, _ in enumerate(known.get("sources", ()))]
+        elif settings.savepoint is not None:
+            documents = [*read_savepoint(read_location(settings.savepoint)).content.sources.values()]
+        else:
+            return {}
+    except CheckpointUnavailableError:
+        return {}  # the start says so, and that the columns are others, if they are
+    found = (FoundColumns.from_json(each["columns"]) for each in documents if each and "columns" in each)
+    return {each.place: each for each in found}
 
 
 def claimed_steps(job: Job, savepoint: str) -> frozenset[str]:

@@ -15,7 +15,7 @@ from pyspark.sql.types import BinaryType
 
 from penstock.engine.runs.reports import observe_reports
 from penstock.plan.nodes import Scan
-from penstock.spi import REPORT, JobContext, SentStage, Source, Stage, connectors
+from penstock.spi import REPORT, JobContext, SentStage, Source, Stage, connectors, keep_columns
 
 
 def runtime(connector: str) -> Any:
@@ -38,6 +38,8 @@ class SourceSet:
         ordinal = len(self.sources)
         source: Source = runtime(scan.connector).source(scan.spec, ordinal, self.context)
         self.sources.append(source)
+        if scan.found is not None:
+            keep_columns(self.context.checkpoint, ordinal, scan.table, scan.found)
         return observe_reports(source.frame(_sent(stage)), ordinal)
 
 

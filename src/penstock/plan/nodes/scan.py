@@ -10,6 +10,7 @@ from penstock.plan.node import Attributes, Node
 from penstock.plan.origins import Origin
 from penstock.plan.row_traits import Traits
 from penstock.plan.walk import fold
+from penstock.schemas import FoundColumns
 from penstock.spi import ScanSpec, SinkSpec
 from penstock.types import RowType
 
@@ -17,12 +18,14 @@ from penstock.types import RowType
 @dataclass(frozen=True)
 class Scan(Node):
     """Reads a table. ``spec`` is the connector's own frozen description. The default ``uid`` is the table's name.
-    ``key`` has the columns of the table's PRIMARY KEY, which is not checked."""
+    ``key`` has the columns of the table's PRIMARY KEY, which is not checked. ``found`` are the columns that the table's
+    records showed, if it declares none: a restart has the same."""
 
     table: str
     connector: str
     spec: ScanSpec
     key: tuple[str, ...] = ()
+    found: FoundColumns | None = None
 
     @property
     def flink_name(self) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from penstock.errors import CheckpointError
+from penstock.schemas import FoundColumns
 from penstock.spi.plugin.context import Checkpoint, JobContext
 
 
@@ -49,6 +50,22 @@ def check_source(
     if known is not None and not (former in known and "source" not in known):
         _check_same(known.get("source", {}), asked, checkpoint.location, table)
     return known
+
+
+def keep_columns(checkpoint: Checkpoint, ordinal: int, table: str, found: FoundColumns) -> None:
+    """Keep the columns that the records of a source showed in its document: a restart finds them there, and a savepoint
+    has them too. Raises CheckpointError if it has others."""
+    name = f"source-{ordinal}"
+    known, asked = checkpoint.read(name) or {}, found.to_json()
+    if "columns" not in known:
+        checkpoint.write(name, {**known, "columns": asked})
+    elif known["columns"] != asked:
+        before = FoundColumns.from_json(known["columns"])
+        raise CheckpointError(
+            f"the checkpoint '{checkpoint.location}' has other columns of table '{table}': "
+            f"{', '.join(map(str, before.row.fields))}, and not {', '.join(map(str, found.row.fields))}; declare the "
+            "former ones, or choose another checkpoint directory or another job name"
+        )
 
 
 def _check_same(found: Mapping[str, Any], asked: Mapping[str, Any], location: str, table: str) -> None:

@@ -41,6 +41,8 @@ from penstock.sql.parse.syntax import (
 )
 from penstock.sql.parse.tokens import Token, TokenType
 
+#: The reason and the hint of an error.
+NO_COLUMNS = "a table without columns", "declare the columns: only queries of 'kafka' in 'json' find them in records"
 Parser = Callable[[QueryGrammar, int], Statement]
 
 _MERGINGS = ("INCLUDING", "EXCLUDING", "OVERWRITING")
@@ -173,11 +175,14 @@ def _declaration(
     cursor.expect_end()
     if body.names:
         raise cursor.source.error(body.names[0].at, f"column '{body.names[0].text}' has no type", "write one after it")
-    if not columns and like is None:
-        raise cursor.unsupported_feature(
-            "a table without columns", "declare the columns: they are not inferred", table.at
-        )
+    if not columns and like is None and not _reads_topics(given):
+        raise cursor.unsupported_feature(*NO_COLUMNS, table.at)
     return found
+
+
+def _reads_topics(options: tuple[GivenOption, ...]) -> bool:
+    """Whether the columns of a table may be found in the records of topics."""
+    return any(key.text == "connector" and value.text.strip().lower() == "kafka" for key, value in options)
 
 
 def _parse_as(cursor: QueryGrammar, created: CreateTable, names: tuple[Name, ...]) -> CreateTableAs:

@@ -22,6 +22,7 @@ from penstock.sql.bind.subqueries.subquery import repeatable_values
 from penstock.sql.bind.subqueries.values import has_subquery
 from penstock.sql.bind.tables.constants import make_one_row
 from penstock.sql.bind.tables.definitions import DeclaredTable
+from penstock.sql.bind.tables.found_columns import FoundTables
 from penstock.sql.bind.tables.hints import QueryHints, collect_remarks, with_options
 from penstock.sql.bind.tables.sources import NodeSource, RowsSource, Source, TableSource
 from penstock.sql.bind.tables.unnest import join_unnest, unnest
@@ -58,6 +59,8 @@ class FromClause:
     hints: QueryHints
     #: Gets warnings about what has no effect.
     warnings: list[str]
+    #: Tables whose columns are found; None if there are none.
+    found_tables: FoundTables | None = None
 
     def read(self, given: UnboundSource) -> Source | None:
         """What the query reads; None after a problem, which was added to the errors."""
@@ -157,25 +160,34 @@ class FromClause:
         """A table or a view."""
         source, errors = self.context.source, self.context.errors
         path = given.table.path
-        if path not in self.tables:
-            errors.append(self.unknown_error(given.table))
         found = self.tables.get(path)
+        if path not in self.tables:
+            found = None if self.found_tables is None else self.found_tables.of_catalog(given.table)
+            if found is None:
+                errors.append(self.unknown_error(given.table))
         qualifier = given.alias.text if given.alias else given.table.name
         if found is None:
             return None
-        names = self.context.column_names(given.columns, found.schema)
-        if names is None:
+        if isinstance(found, DeclaredTable):
+            found = errors.attempt(partial(self._complete_table, found, given))
+            self.warnings.extend(each for each in collect_remarks(given.hints, source) if each not in self.warnings)
+        names = None if found is None else self.context.column_names(given.columns, found.schema)
+        if found is None or names is None:
             return None
         if isinstance(found, DeclaredTable):
-            table = errors.attempt(partial(with_options, found, given.hints, source))
-            self.warnings.extend(each for each in collect_remarks(given.hints, source) if each not in self.warnings)
-            return None if table is None else TableSource(table, qualifier, names, self.connectors, errors)
+            return TableSource(found, qualifier, names, self.connectors, errors)
         if given.hints:
             at = given.hints[0].name.at
             errors.append(
                 source.unsupported_feature(at, "a hint for a query or a view is not supported", "give it to the table")
             )
         return self._make_source(found, qualifier, names)
+
+    def _complete_table(self, table: DeclaredTable, given: UnboundTable) -> DeclaredTable:
+        """The table with the options of hints, and with the columns that its records have, if it declares none. Raises
+        DefinitionError."""
+        table = with_options(table, given.hints, self.context.source)
+        return table if self.found_tables is None else self.found_tables.complete(table, given.table)
 
     def _make_source(self, found: Relation, qualifier: str, names: tuple[str, ...]) -> Source:
         if isinstance(found, Ranked):

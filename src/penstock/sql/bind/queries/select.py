@@ -35,6 +35,7 @@ from penstock.sql.bind.subqueries.binder import SubqueryBinder, SubqueryConditio
 from penstock.sql.bind.subqueries.outer_rows import complete_groups, place_beside_outer
 from penstock.sql.bind.subqueries.values import has_subquery, with_subquery_values
 from penstock.sql.bind.tables.constants import OneRow
+from penstock.sql.bind.tables.found_columns import FoundTables
 from penstock.sql.bind.tables.hints import QueryHints
 from penstock.sql.bind.tables.sources import Source
 from penstock.sql.parse.source import Errors, SourceText
@@ -72,6 +73,8 @@ class Queries:
     #: The tables of further outer queries, whose columns cannot be used.
     beyond: tuple[NamedTable, ...] = ()
     user_functions: UserFunctions = NO_FUNCTIONS
+    #: Tables whose columns are found; None if there are none.
+    found: FoundTables | None = None
 
     @property
     def enclosing(self) -> tuple[NamedTable, ...]:
@@ -222,6 +225,7 @@ class Queries:
             subqueries=subqueries,
             hints=hints,
             warnings=self.warnings,
+            found_tables=self.found,
         )
         read = clause.read(given.source) if given.source is not None else OneRow()
         if read is None:

@@ -15,6 +15,7 @@ from penstock.errors import DefinitionError, OptionsError, Problem
 from penstock.options import Origin
 from penstock.plan.expressions import Call, ColumnRef, Expression, Literal
 from penstock.plan.nodes import AssignWatermarks, Item, Node, Scan, project
+from penstock.schemas import FoundColumns
 from penstock.spi import (
     WATERMARK,
     Column,
@@ -63,6 +64,8 @@ class DeclaredTable:
     event_time: str = ""
     watermark: Expression | None = None
     problem: Problem | None = None
+    #: The columns that its records showed, if it declares none.
+    found: FoundColumns | None = None
 
     @property
     def schema(self) -> RowType:
@@ -75,7 +78,7 @@ class DeclaredTable:
         with self._locate_errors():
             spec = scan_spec(self._find_connector(connectors), self.definition)
         present = (ColumnRef(WATERMARK, type=BIGINT),) if with_watermark else ()
-        rows = read_table(self.definition, self.connector, spec, *present)
+        rows = read_table(self.definition, self.connector, spec, *present, found=self.found)
         if self.watermark is None:
             return rows
         return AssignWatermarks(rows.schema, rows, self.event_time, self.watermark)
@@ -118,9 +121,15 @@ def locate_problem(problem: Problem, origin: Origin, shown: Mapping[str, tuple[s
     return replace(problem, where=where, reason=reason)
 
 
-def read_table(definition: TableDefinition, connector: str, spec: ScanSpec, *others: ColumnRef) -> Node:
+def read_table(
+    definition: TableDefinition,
+    connector: str,
+    spec: ScanSpec,
+    *others: ColumnRef,
+    found: FoundColumns | None = None,
+) -> Node:
     """Reading a table: its columns in the order of declaration, computed ones included, then ``others``."""
-    node = Scan(definition.produced, definition.name, connector, spec, definition.primary_key)
+    node = Scan(definition.produced, definition.name, connector, spec, definition.primary_key, found)
     computed = {each.name: each.expression for each in definition.columns if isinstance(each, ComputedColumn)}
     columns = (ColumnRef(each.name, type=each.type) for each in definition.columns)
     return project(node, tuple(Item(each.name, computed.get(each.name, each)) for each in (*columns, *others)))
@@ -165,7 +174,7 @@ class Declaration:
         if statement.partitioned_by and not (problem or isinstance(connectors.get(connector), WithPartitions)):
             reason = "PARTITIONED BY has no effect here; a record's partition follows from 'key.fields'"
             warnings.append(f"{source.at(statement.partitioned_by[0].at)}: {reason}")
-        if not definition.physical.fields and not any(each.key.startswith(_CONTENTS) for each in columns):
+        if columns and not definition.physical.fields and not any(each.key.startswith(_CONTENTS) for each in columns):
             reason = f"'{name}' has metadata columns only: the contents of its records are lost"
             warnings.append(f"{source.at(statement.table.at)}: {reason}")
         shown = {key.text: (value.text, value.shown) for key, value in statement.options if "${" in value.shown}
