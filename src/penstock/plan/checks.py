@@ -26,6 +26,9 @@ def check_changes(job: Job) -> None:
         if not traits(sink).kinds <= taken:
             reason = f"takes insertions only, and {_describe_changes(sink, taken)}"
             hint = "write it in a format for changes such as 'debezium-json', or to an 'upsert-kafka' table"
+            if sink.input.tables_work is not None:  # there is no other connector for them
+                reason = "takes insertions only, and the source has updates and deletions"
+                hint = "write it in a format for changes such as 'debezium-json'"
             hint = sink.spec.capabilities.remedy or hint
             problems.append(Problem(reason, where=sink.place, hint=hint))
     if problems:

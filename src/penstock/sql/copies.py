@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from penstock.errors import SchemaError
+from penstock.errors import Problem, SchemaError
 from penstock.plan.expressions import ColumnRef, Expression, substitute
 from penstock.plan.nodes import Item, Sink
 from penstock.spi import ColumnKind, TableDefinition
@@ -76,7 +76,18 @@ class TableCopy:
     def _bind(self, columns: tuple[ComputedText, ...], row: RowType) -> Iterator[tuple[str, Expression]]:
         scope = Scope(row, self.text, self.source.name, user_functions=self.functions)
         for each in columns:
-            yield each.name, scope.value(each.expression)
+            try:
+                value = scope.value(each.expression)
+            except SchemaError as error:
+                raise SchemaError(tuple(map(self._suggest_declaration, error.problems))) from None
+            yield each.name, value
+
+    def _suggest_declaration(self, problem: Problem) -> Problem:
+        """The problem of an expression. A column that no message has shown yet may be declared."""
+        if not problem.reason.startswith("there is no column"):
+            return problem
+        found = f", or {problem.hint}" if problem.hint else ""
+        return replace(problem, hint=f"declare the column in '{self.source.name}'{found}")
 
     @property
     def declared(self) -> RowType:

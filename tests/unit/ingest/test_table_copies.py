@@ -131,7 +131,7 @@ def test_a_key_that_messages_do_not_show_is_an_error_when_they_are_read():
 def test_added_columns_may_use_those_that_messages_show():
     text = source("`offset` BIGINT METADATA") + f"CREATE TABLE c{PRINT} ADD COLUMN loud AS UPPER(note);"
     assert Pipeline(text).run({"note": "a"}).table("c") == [{"offset": 0, "note": "a", "loud": "A"}]
-    with pytest.raises(SchemaError, match=r"p.sql, line 2, .* there is no column 'note'"):
+    with pytest.raises(SchemaError, match=r"p.sql, line 2, .* there is no column 'note' \(declare the column in 't'"):
         Pipeline(text).run({"id": 1})
 
 

@@ -37,8 +37,9 @@ class TableSchemas:
     #: The numbers of the versions of tables that :meth:`take_versions` has given, and the files that they are in.
     _told: dict[str, int] = field(default_factory=dict)
     _told_files: tuple[str, ...] = ()
-    #: How versions of tables are written, by the numbers of the versions.
-    _outputs: dict[int, Output] = field(default_factory=dict)
+    #: The versions of the tables of the sink by their numbers, and the files that they are in.
+    _versions: dict[int, SchemaVersion] = field(default_factory=dict)
+    _versions_files: tuple[str, ...] = ()
 
     def show(self, files: tuple[str, ...]) -> None:
         """Tell the committer of the tables with these schemas from now on."""
@@ -46,13 +47,10 @@ class TableSchemas:
 
     def find_output(self, number: int) -> Output:
         """How the rows with a number are written. Raises KeyError for a number that no table has."""
-        wanted = number - self.fixed
-        if wanted not in self._outputs:
-            present = {each.output: each for each in read_schemas(self.place, self._files).sinks.values()}
-            version = present[wanted]
-            self._outputs = {known: each for known, each in self._outputs.items() if known in present}
-            self._outputs[wanted] = self.work.output(version)
-        return self._outputs[wanted]
+        if self._versions_files != self._files:
+            sinks = read_schemas(self.place, self._files).sinks
+            self._versions, self._versions_files = {each.output: each for each in sinks.values()}, self._files
+        return self.work.output(self._versions[number - self.fixed])
 
     def list_tables(self) -> Collection[str]:
         """The ids of the tables of the sink."""

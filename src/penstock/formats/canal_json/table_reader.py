@@ -24,7 +24,8 @@ from penstock.formats.json.spans import TextSpans
 from penstock.formats.json.table_reader import unfold_arrays
 from penstock.schemas import widen_type
 from penstock.spi import MessageTables, SeenColumns
-from penstock.types import STRING, DataType, Field, RowType
+from penstock.types import STRING, DataType, Field, RowType, arrow_schema
+from penstock.types.casts import is_numeric
 
 #: The types of messages that tell of a change of a table's definition, but not of its rows: TRUNCATE is not among them.
 _DEFINITIONS = ("ALTER", "RENAME", "CINDEX", "DINDEX", "QUERY", "ERASE")
@@ -87,6 +88,21 @@ class CanalTableReader(ChangeTableReader[CanalJsonOptions, CanalInferenceOptions
         keys = (_texts(each) for _, each in _distinct(_find_members(messages, "pkNames")))
         return replace(found, primary_key=next(filter(None, keys), ()))
 
+    def survey_values(self, messages: pa.BinaryArray, known: RowType) -> SeenColumns:
+        """The columns that the values of messages show, whatever the messages say of their types. Canal writes numbers
+        as texts: such a text fits a column of numbers."""
+        found = self._survey_messages(messages, known)
+        numbers = [each for each in known.fields if each.name in found.firsts and is_numeric(each.type)]
+        if not numbers:
+            return found
+        texts = RowType(tuple(Field(each.name, STRING) for each in numbers), nullable=False)
+        rows, wanted = self.decoder(texts).decode(messages).rows, arrow_schema(RowType(tuple(numbers), nullable=False))
+        kept = zip(wanted, numbers, strict=True)
+        fitting = {each.name: each for field, each in kept if _holds_texts(field.type, rows.column(each.name))}
+        fields = tuple(fitting.get(each.name, each) for each in found.row.fields)
+        firsts = {name: at for name, at in found.firsts.items() if name not in fitting}
+        return replace(found, row=replace(found.row, fields=fields), firsts=firsts)
+
     def decoder(self, row: RowType, metadata: Sequence[str] = ()) -> CanalTableDecoder:
         """A decoder for messages of a table with these columns, which the filters let through already, followed by
         ``metadata``."""
@@ -101,6 +117,15 @@ class CanalTableReader(ChangeTableReader[CanalJsonOptions, CanalInferenceOptions
             return find_jdbc_type(int(written.text)) if isinstance(written, Number) and written.is_whole else STRING
         types = MySqlTypes(self.inference.tinyint1_as_boolean, self.inference.timestamp_as_datetime)
         return types.find_type(written) if isinstance(written, str) else STRING
+
+
+def _holds_texts(numbers: pa.DataType, texts: pa.Array) -> bool:
+    """Whether all texts are numbers of this type."""
+    try:
+        texts.cast(numbers)
+    except pa.ArrowInvalid:
+        return False
+    return True
 
 
 def _find_members(messages: pa.BinaryArray, name: str) -> TextSpans:

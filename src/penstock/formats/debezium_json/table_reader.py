@@ -69,7 +69,7 @@ class DebeziumTableReader(ChangeTableReader[DebeziumJsonOptions, InferenceOption
     def survey(self, messages: ChangeMessages, known: RowType) -> SeenColumns:
         """The columns that messages of one table show: by their schemas, and by the values of those without one."""
         if not messages.schema.any():
-            return self._survey_values(messages, known)
+            return self.survey_values(messages, known)
         return _merge(known, self._survey_groups(messages, known))
 
     def _survey_groups(self, messages: ChangeMessages, known: RowType) -> Iterator[SeenColumns]:
@@ -79,10 +79,10 @@ class DebeziumTableReader(ChangeTableReader[DebeziumJsonOptions, InferenceOption
             if columns:
                 yield self._find_columns(columns, known, int(index[0]))
             else:
-                yield _renumber(self._survey_values(messages.take(index), known), index)
+                yield _renumber(self.survey_values(messages.take(index), known), index)
         if limited:  # schemas do not tell how long texts are
             index = np.flatnonzero(messages.schema)
-            found = _renumber(self._survey_values(messages.take(index), known.select(limited)), index)
+            found = _renumber(self.survey_values(messages.take(index), known.select(limited)), index)
             firsts = {name: at for name, at in found.firsts.items() if name in limited}
             yield SeenColumns(found.row.select(limited), firsts)
 
@@ -104,8 +104,8 @@ class DebeziumTableReader(ChangeTableReader[DebeziumJsonOptions, InferenceOption
                 fields.append(replace(before, type=widened))
         return SeenColumns(RowType(tuple(fields), nullable=False), firsts)
 
-    def _survey_values(self, messages: ChangeMessages, known: RowType) -> SeenColumns:
-        """The columns that the values of messages show."""
+    def survey_values(self, messages: ChangeMessages, known: RowType) -> SeenColumns:
+        """The columns that the values of messages show, whatever their schemas say."""
         others = np.flatnonzero(~messages.usual)
         rows = messages.rows.spans
         if not len(others):

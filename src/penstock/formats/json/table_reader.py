@@ -59,6 +59,10 @@ class JsonTableReader:
             return build_columns(known, survey_spans(spans, given, standard).fields, rules)
         return build_columns(known, _keep_mixed_whole(survey_nested(spans, given, standard).fields), rules)
 
+    def survey_values(self, messages: pa.BinaryArray, known: RowType) -> SeenColumns:
+        """The columns that messages of one table show: they have values alone."""
+        return self.survey(messages, known)
+
     def _fix(self, known: RowType) -> list[Field]:
         """The known columns; what does not fit one whose type is fixed is not noted."""
         fixed = self.inference.fixed

@@ -36,6 +36,10 @@ class DeclaredReader:
         """The known columns."""
         return SeenColumns(known, {})
 
+    def survey_values(self, messages: pa.BinaryArray, known: RowType) -> SeenColumns:
+        """The known columns."""
+        return self.survey(messages, known)
+
     def decoder(self, row: RowType, metadata: Sequence[str] = ()) -> Decoder:
         """A decoder for messages of a table with these columns. Raises SchemaError for a type that the format cannot
         read, and OptionsError for options that do not fit the columns."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.ingest.tables.declared_reader import DeclaredReader
 from penstock.ingest.transforms import METADATA
 from penstock.schemas import widen_type
 from penstock.spi import (
@@ -30,6 +31,7 @@ from penstock.types import Field, RowType, arrow_schema
 KEY, VALUE = "__raw_key__", "value"
 #: What precedes the keys of metadata that the format of values reads, in the names of columns.
 OF_VALUE = f"{METADATA}value."
+_BEYOND = "the number is larger than any DOUBLE"
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,14 +96,15 @@ class MessageColumns:
         keys = None if self.keys is None else self.keys.open(rows.column(KEY))
         return SourceRows(rows, np.arange(rows.num_rows), self.reader.open(rows.column(VALUE)), keys, whole=True)
 
-    def survey(self, rows: SourceRows, known: RowType) -> SeenColumns:
-        """The columns that messages of one table show."""
-        seen = self._survey_part(
-            self.reader, rows.values, self.value_prefix, known, self._of_values(known), self._has_value
-        )
+    def survey(self, rows: SourceRows, known: RowType, *, by_values: bool = False) -> SeenColumns:
+        """The columns that messages of one table show; ``by_values``: whatever messages say of the types of columns."""
+        survey = self.reader.survey_values if by_values else self.reader.survey
+        seen = self._survey_part(survey, rows.values, self.value_prefix, known, self._of_values(known), self._has_value)
         if self.keys is None:
             return seen
-        of_keys = self._survey_part(self.keys, rows.keys, self.key_prefix, known, self._of_keys(known), self._has_key)
+        of_keys = self._survey_part(
+            self.keys.survey, rows.keys, self.key_prefix, known, self._of_keys(known), self._has_key
+        )
         found = {each.name: each for each in of_keys.row.fields}
         for each in seen.row.fields:
             both = found.get(each.name)
@@ -114,7 +117,7 @@ class MessageColumns:
 
     @staticmethod
     def _survey_part(
-        reader: TableReader[Any],
+        survey: Callable[[Any, RowType], SeenColumns],
         messages: Any,
         prefix: str,
         known: RowType,
@@ -123,7 +126,7 @@ class MessageColumns:
     ) -> SeenColumns:
         """The known columns of a table, and those that keys or values of messages show, if they can have them."""
         given = tuple(replace(each, name=each.name.removeprefix(prefix)) for each in own)
-        seen = reader.survey(messages, RowType(given, nullable=False))
+        seen = survey(messages, RowType(given, nullable=False))
         found = (replace(each, name=prefix + each.name) for each in seen.row.fields)
         named = {each.name: each for each in found if has(each.name)}
         kept = [named.pop(each.name, each) for each in known.fields]
@@ -158,6 +161,8 @@ class MessageColumns:
             else self.keys.decoder(RowType(tuple(_strip(keys, self.key_prefix).values()), nullable=False)),
             NotNull(row, primary_key),
             keys_of_format,
+            keys_complete_values=not self.key_fields,
+            has_infinity=isinstance(self.reader, DeclaredReader),
         )
 
     def _of_values(self, row: RowType) -> Iterable[Field]:
@@ -188,11 +193,20 @@ def _strip(fields: Iterable[Field], prefix: str) -> dict[str, Field]:
     return {each.name: replace(each, name=each.name.removeprefix(prefix)) for each in fields}
 
 
+def _find_infinite(rows: pa.RecordBatch) -> Iterator[tuple[str, npt.NDArray[np.int64]]]:
+    """The columns with infinite numbers, and the rows with one."""
+    for name, column in zip(rows.schema.names, rows.columns, strict=True):
+        if pa.types.is_floating(column.type) and pc.any(found := pc.is_inf(column)).as_py():
+            yield name, np.flatnonzero(found.fill_null(False).to_numpy(zero_copy_only=False))
+
+
 @dataclass(frozen=True)
 class RowDecoder:
     """Decodes the messages of one table into the columns of ``row``, followed by ``metadata``: keys of the format of
     values, which :data:`OF_VALUE` precedes in the names of columns. ``values`` and ``keys`` are the fields of messages
-    by the names of their columns. ``bad`` are also messages without a value that ``not_null`` wants."""
+    by the names of their columns; with ``keys_complete_values`` a column that both have is that of the key where the
+    value has none. ``bad`` are also messages without a value that ``not_null`` wants, and those with a number beyond
+    the largest one, unless the format ``has_infinity``."""
 
     row: RowType
     values: Mapping[str, Field]
@@ -201,6 +215,8 @@ class RowDecoder:
     key: MessageDecoder[Any] | None
     not_null: NotNull
     metadata: tuple[str, ...] = ()
+    keys_complete_values: bool = True
+    has_infinity: bool = False
 
     def decode(self, rows: SourceRows) -> Decoded:
         """The rows of messages, one or several each. ``bad`` are those whose value or key cannot be read."""
@@ -216,8 +232,10 @@ class RowDecoder:
             origin = np.arange(len(rows)) if decoded.origin is None else decoded.origin
             index = pa.array(at[origin], mask=at[origin] < 0)
             for name, field in self.keys.items():
-                taken = found.rows.column(field.name).take(index)
-                columns[name] = pc.coalesce(columns[name], taken) if name in columns else taken
+                if name not in columns:
+                    columns[name] = found.rows.column(field.name).take(index)
+                elif self.keys_complete_values:
+                    columns[name] = pc.coalesce(columns[name], found.rows.column(field.name).take(index))
             of_values = {each.index for each in bad}
             of_keys = (BadKey(**vars(each)) for each in found.bad if each.index not in of_values)
             bad = (*bad, *of_keys)
@@ -228,13 +246,17 @@ class RowDecoder:
         for key, column in zip(self.metadata, decoded.rows.columns[len(self.values) :], strict=True):
             made = made.append_column(OF_VALUE + key, column)
         missing = self.not_null.missing(dict(zip(made.schema.names, made.columns, strict=True)), decoded.kinds)
-        if len(bad) == len(decoded.bad) and not missing:
+        infinite = [] if self.has_infinity else [*_find_infinite(made)]
+        if len(bad) == len(decoded.bad) and not missing and not infinite:
             return replace(decoded, rows=made)
         origin = np.arange(len(rows)) if decoded.origin is None else decoded.origin
         refused = {each.index: each for each in bad}
         for name, rows_without in missing:
             for at in np.unique(origin[rows_without]).tolist():
                 refused.setdefault(at, BadRecord(at, missing_text(self.row, name), name))
+        for name, rows_beyond in infinite:
+            for at in np.unique(origin[rows_beyond]).tolist():
+                refused.setdefault(at, BadRecord(at, _BEYOND, name))
         kept = ~np.isin(origin, [*refused])
         kinds = None if decoded.kinds is None else decoded.kinds[kept]
         return Decoded(made.filter(pa.array(kept)), origin[kept], kinds, tuple(refused[at] for at in sorted(refused)))

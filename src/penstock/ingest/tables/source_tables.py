@@ -47,6 +47,15 @@ class SourceTables:
         """The columns that messages of one table show, without fields that have the name of a metadata column."""
         return self.drop_metadata(self.columns.survey(rows, known))
 
+    def find_misfits(self, rows: SourceRows, known: RowType) -> list[str]:
+        """The known columns that do not hold a value of messages: their type, if messages name it, is wider, and so is
+        the value."""
+        wider = [name for name in self.survey(rows, known).firsts if known.field(name) is not None]
+        if not wider:
+            return []
+        by_values = self.columns.survey(rows, known, by_values=True).firsts
+        return [name for name in wider if name in by_values]
+
     def find_tables(self, rows: SourceRows) -> MessageTables:
         """The table of each message of a batch of the scan: by its topic, unless messages name it."""
         if self.only:

@@ -210,8 +210,7 @@ class IngestTask:
         """The messages of a table whose schema is fixed, without those with a value that does not fit its column."""
 
         def find_misfit(start: int, end: int) -> BadRecord | None:
-            firsts = self._source.survey(rows.slice(start, end), table.columns).firsts
-            for name in firsts:
+            for name in self._source.find_misfits(rows.slice(start, end), table.columns):
                 if column := table.columns.field(name):
                     reason = f"the value does not fit its column, which is {column.type}"
                     return BadRecord(start, f"{reason}, and 'schema.inference.strategy' is static", name)

@@ -78,6 +78,9 @@ class TableReader(Protocol[_M]):
     def survey(self, messages: _M, known: RowType) -> SeenColumns:
         """The columns that messages of one table show. Those that cannot be read show none."""
 
+    def survey_values(self, messages: _M, known: RowType) -> SeenColumns:
+        """The same by the values of messages alone, and not by what messages say of the types of their columns."""
+
     def decoder(self, row: RowType, metadata: Sequence[str] = ()) -> MessageDecoder[_M]:
         """A decoder for messages of a table with these columns, all of whose values fit, followed by the ``metadata``
         of these keys, if the format has any (:attr:`ChangeFormat.metadata`). Raises SchemaError for a type that the
