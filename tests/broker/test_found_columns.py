@@ -108,7 +108,8 @@ def test_a_topic_that_shows_no_columns(kafka, topic, check, capsys, records, rea
 
 
 def test_a_broker_that_is_away(check, capsys):
-    text = SOURCE.format("", f"127.0.0.1:{free_port()}", "t", "") + OUT.format("id BIGINT")
+    limit = ", 'properties.default.api.timeout.ms' = '1000', 'properties.request.timeout.ms' = '1000'"
+    text = SOURCE.format("", f"127.0.0.1:{free_port()}", "t", limit) + OUT.format("id BIGINT")
     assert check(text + "INSERT INTO shown SELECT id FROM t;") == 2
     found = capsys.readouterr().err
     assert "the columns of table 't' are found in the records of topic 't', which cannot be read: " in found
