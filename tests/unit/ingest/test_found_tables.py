@@ -334,6 +334,33 @@ def test_an_error_names_the_field_whose_value_cannot_be_cast(first, other, kind)
     assert "TRY_CAST" not in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("first", "other", "kind"),
+    [
+        (1, True, "BIGINT"),
+        (1, "2026-11-30", "BIGINT"),
+        (True, 1, "BOOLEAN"),
+        (True, "2026-11-30", "BOOLEAN"),
+        ("2026-11-30", 1, "DATE"),
+        ("2026-11-30", False, "DATE"),
+        ("12:00:00", "2026-11-30 12:00:00", "TIME(0)"),
+        ("2026-11-30 12:00:00", "12:00:00", "TIMESTAMP(0)"),
+        ("2026-11-30 12:00:00", 1.5, "TIMESTAMP(0)"),
+    ],
+)
+def test_values_of_another_table_do_not_become_others_in_a_table_that_stays_as_it_is(first, other, kind):
+    """Not TRUE from 1, and not today's date from a time; those of one table in several types are texts."""
+    more = "route:\n  - source-table: shop.(a|b)\n    sink-table: both\npipeline:\n  schema.change.behavior: ignore\n"
+    found = pipeline("ingestion.ignore-errors: true", more=more).run(debezium("c", None, {"id": 1, "n": first}, "a"))
+    assert f"n {kind}" in found.columns("both")
+    found.run(*(debezium("c", None, {"id": at, "n": n}, "b") for at, n in ((2, other), (3, None))))
+    assert (found.refused, [row["id"] for row in found.table("both")]) == (1, [1, 3])
+    again = pipeline(more=more)
+    again.schemas = found.schemas
+    with pytest.raises(RecordError, match=f"field 'n': the value .* does not fit its column .*, which is {kind[:4]}"):
+        again.run(debezium("c", None, {"id": 2, "n": other}, "b"))
+
+
 @pytest.mark.parametrize("kind", ["lenient", "try_evolve"])
 def test_a_table_that_cannot_be_altered_takes_the_values_that_fit(kind):
     options = f"pipeline:\n  schema.change.behavior: {kind}\n"

@@ -29,7 +29,7 @@ from penstock.types import (
     TimeType,
     arrow_schema,
 )
-from penstock.types.casts import is_alike, is_numeric
+from penstock.types.casts import is_alike, is_castable, is_numeric
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +64,11 @@ class RowFitter:
                 expressions.append(Literal(None, type=each.type.with_nullability(True)))
                 continue
             ref = ColumnRef(each.name, type=source.type)
+            if not _may_hold(source.type, each.type):
+                expressions.append(Literal(None, type=each.type.with_nullability(True)))
+                checks.append(is_null(ref))
+                checked[each.name] = each.type
+                continue
             expressions.append(_convert(ref, each.type))
             if _may_lose(source.type, each.type):
                 checks.append(_compare(ref, expressions[-1]))
@@ -103,6 +108,17 @@ class RowFitter:
 
 def _is_same(given: DataType, wanted: DataType) -> bool:
     return is_alike(given, wanted) and not _may_lose(given, wanted)
+
+
+def _may_hold(given: DataType, wanted: DataType) -> bool:
+    """Whether a column may hold values of another type as they are: TRUE is no number, and a date no time."""
+    if isinstance(given, StringType) or is_alike(given, wanted):
+        return True
+    if not is_castable(given, wanted):
+        return False
+    return isinstance(wanted, StringType) or (
+        is_numeric(given) == is_numeric(wanted) and isinstance(given, TimeType) == isinstance(wanted, TimeType)
+    )
 
 
 def _convert(ref: ColumnRef, wanted: DataType) -> Expression:
