@@ -276,6 +276,26 @@ def test_each_change_may_come_again(pipeline, db):
     assert columns(db, "s.t") == {}
 
 
+def test_a_table_that_a_former_run_has_widened_is_made_again(pipeline, db):
+    """Before any version was committed: the table is made as at first, and follows again."""
+    first, other = "id BIGINT NOT NULL, n BIGINT, d DATE, f DOUBLE", "id BIGINT NOT NULL, n STRING, d TIMESTAMP(6)"
+    widened = altered("s.t", "n STRING, d TIMESTAMP(6)")
+    for _ in range(2):
+        pipeline.follow("s.t", schema(first, "id"))
+        pipeline.follow("s.t", schema(f"{other}, f DOUBLE", "id"), widened)
+    assert columns(db, "s.t") == {
+        "id": ("bigint", True),
+        "n": ("text", False),
+        "d": ("timestamp(6) without time zone", False),
+        "f": ("double precision", False),
+    }
+    with pytest.raises(SchemaError, match="'f': BOOLEAN is declared, but the table's column is double precision"):
+        pipeline.follow("s.t", schema("id BIGINT NOT NULL, f BOOLEAN", "id"))
+    narrow = pipeline.follow("s.t", schema(first, "id"))
+    with pytest.raises(SchemaError, match="'n': BIGINT is declared, but the table's column is text"):
+        pipeline.publish(0, (narrow, I, (1, 1, None, 1.0)))
+
+
 def test_types_become_wider_where_postgresql_can(pipeline, db):
     pairs = [
         ("TINYINT", "SMALLINT", "1"), ("SMALLINT", "INT", "1"), ("INT", "DECIMAL(38, 0)", "1"),

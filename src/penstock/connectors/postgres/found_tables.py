@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from penstock.connectors.postgres.column_types import holds
+from penstock.connectors.postgres.columns import TableColumn, find_column
 from penstock.connectors.postgres.database import Transaction
 from penstock.connectors.postgres.definitions import TableDefinitions, create_schema
 from penstock.connectors.postgres.staging import Staged
 from penstock.connectors.postgres.table_names import TableName
-from penstock.connectors.postgres.tables import Table, find_current_schema, find_table
+from penstock.connectors.postgres.tables import Table, find_current_schema, find_table, list_columns
 from penstock.errors import Problem, SchemaError
-from penstock.schemas import CreateTable, DropTable, SchemaChange
+from penstock.schemas import CreateTable, DropTable, SchemaChange, widen_type
 from penstock.spi import FoundOutputs, JobContext, Output
+from penstock.types import BIGINT, DOUBLE, FLOAT, INT, SMALLINT, STRING, DataType, DecimalType, Field, TimestampType
+
+#: What a column may become when its values are of several types, the narrowest first.
+_WIDER: tuple[DataType, ...] = (
+    *(SMALLINT, INT, BIGINT, DecimalType(38, 0), FLOAT, DOUBLE),
+    *(TimestampType(precision, local_zone=zone) for zone in (False, True) for precision in (6, 9)),
+    STRING,
+)
 
 
 @dataclass(frozen=True)
@@ -51,6 +61,8 @@ class FoundTables:
                 )
         TableDefinitions(transaction, located, name).follow(changes)
         if not changes or not isinstance(changes[-1], DropTable):
+            if any(isinstance(each, CreateTable) for each in changes):
+                located = _allow_wider(located, list_columns(transaction, str(name)) or {})
             find_table(transaction, located)
 
     def find(self, transaction: Transaction, staged: Staged, fixed: int) -> dict[int, FoundTable]:
@@ -89,3 +101,17 @@ class FoundTables:
 
 def _locate(output: Output, name: TableName) -> Output:
     return replace(output, spec=replace(output.spec, table_name=str(name)))
+
+
+def _allow_wider(output: Output, found: Mapping[str, TableColumn]) -> Output:
+    """The output with the types of columns that a later version of the schema has given to a table: a run that made the
+    table may have ended before any version was committed. Whether rows fit is found out when they are written."""
+
+    def widen(field: Field) -> Field:
+        column = find_column(field.name, found)
+        if column is None or holds(column, field.type):
+            return field
+        wider = (each for each in _WIDER if widen_type(field.type, each) == each and holds(column, each))
+        return replace(field, type=next(wider, field.type).with_nullability(field.type.nullable))
+
+    return replace(output, schema=replace(output.schema, fields=tuple(map(widen, output.schema.fields))))
