@@ -27,7 +27,11 @@ _CHANGELOGS = tuple(
     )
 )
 #: The tests of pipelines, which take their number of them in the same way.
-_RANDOM_PIPELINES = ("tests/unit/ingest/test_random_pipelines.py", "tests/spark/test_killed_pipelines.py")
+_RANDOM_PIPELINES = (
+    "tests/unit/ingest/test_random_pipelines.py",
+    "tests/unit/ingest/test_killed_runs.py",
+    "tests/spark/test_killed_pipelines.py",
+)
 _OPERATORS, _PIPELINES = "operators", "pipelines"
 
 

@@ -11,7 +11,7 @@ from penstock.flow.kernels.session import Session
 from penstock.flow.rows.table_rows import Evolution, TableCounts, TablesWork
 from penstock.flow.state.schema_log import append_versions, read_schemas
 from penstock.flow.state.storage import Storage
-from penstock.schemas import SchemaVersion, Side
+from penstock.schemas import Schemas, SchemaVersion, Side
 from penstock.spi import Batch, Committer, Output, Source
 
 
@@ -78,9 +78,11 @@ class TableSchemas:
         schemas = read_schemas(self.place, files)
         found = self.work.evolve(schemas, reports)
         self._prepare([each.version for each in found if each.version.side is Side.SINK])
+        carried_out = [(each, self._carry_out(each)) for each in found]
         versions = [
-            replace(self._carry_out(each), batch=batch.id, time_ms=now_ms, place=self._find_place(each, batch))
-            for each in found
+            replace(version, batch=batch.id, time_ms=now_ms, place=self._find_place(each, batch))
+            for each, version in carried_out
+            if reports or not _is_known(version, schemas)
         ]
         if not versions:
             return files
@@ -146,3 +148,9 @@ class TableSchemas:
             if found := source.partition(number, end):
                 return f"topic '{found[0]}', partition {found[1]}, offset {offset}"
         return f"partition {number}, offset {offset}"
+
+
+def _is_known(version: SchemaVersion, schemas: Schemas) -> bool:
+    """Whether a change that was tried again came to the same end, so that the history tells it already."""
+    known = schemas.find_version(version.side, version.table)
+    return known is not None and (known.schema, known.outcome) == (version.schema, version.outcome)
