@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import TYPE_CHECKING
 
 from penstock.plan.nodes import Job
@@ -21,6 +22,7 @@ def make_finder(complete: Callable[[Job], Job]) -> ColumnFinder:
     """Finds the columns of tables. ``complete`` gives a job the settings of the command line."""
     from penstock.ingest import ColumnFinder
 
+    @cache  # many tables ask about one job
     def know_columns(name: str, settings: Settings) -> Mapping[str, FoundColumns]:
         from penstock.engine.checkpoint.state_report import find_columns
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 from penstock.errors import KafkaError, OptionsError, Problem, UnsupportedError
 from penstock.ingest.tables.message_columns import SourceRows
 from penstock.ingest.tables.source_tables import SourceTables
-from penstock.ingest.topic_tables import find_format, make_source, read_count
+from penstock.ingest.topic_tables import ValueFormat, find_format, make_source, read_count
 from penstock.options import BOOLEAN
 from penstock.schemas import FoundColumns
 from penstock.settings import Settings
@@ -57,13 +57,11 @@ class ColumnFinder:
         if known is not None:
             return known
         if place not in self._sampled:
-            self._sampled[place] = self._find(table, place, settings)
+            self._sampled[place] = self._find(table, found, place, settings)
         return self._sampled[place]
 
-    def _find(self, table: TableDefinition, place: str, settings: Settings) -> FoundColumns:
+    def _find(self, table: TableDefinition, values: ValueFormat, place: str, settings: Settings) -> FoundColumns:
         """The columns that records show. Raises OptionsError if they cannot be read, or show none."""
-        values = find_format(table)
-        assert values is not None, "it was asked for"  # noqa: S101
         scan, source = make_source(table, values, _NOTHING, table.name)
         text = f"the columns of table '{table.name}' are found in the records of {_name_topics(table)}"
         try:

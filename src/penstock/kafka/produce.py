@@ -412,9 +412,10 @@ class Producer:
                 raise self._timeout_error(lane, limit) from error
             size = sizes.get(node, 0) + len(batch.data)
             if not self._has_room(node) or (node in groups and size > config.max_request_size):
-                full.add(node)
-                if len(full) == len(self._session.brokers()):
-                    break  # thousands of partitions may be queued
+                if node not in full:
+                    full.add(node)
+                    if len(full) == len(self._session.brokers()):
+                        break  # thousands of partitions may be queued
                 continue
             groups.setdefault(node, []).append(lane)
             sizes[node] = size

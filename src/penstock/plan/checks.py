@@ -24,13 +24,14 @@ def check_changes(job: Job) -> None:
     for sink in job.sinks:
         taken = _find_accepted_kinds(sink)
         if not traits(sink).kinds <= taken:
-            reason = f"takes insertions only, and {_describe_changes(sink, taken)}"
-            hint = "write it in a format for changes such as 'debezium-json', or to an 'upsert-kafka' table"
-            if sink.input.tables_work is not None:  # there is no other connector for them
-                reason = "takes insertions only, and the source has updates and deletions"
-                hint = "write it in a format for changes such as 'debezium-json'"
+            hint = "write it in a format for changes such as 'debezium-json'"
+            if sink.input.tables_work is not None:
+                changes = "the source has updates and deletions"
+            else:
+                changes = _describe_changes(sink, taken)
+                hint += ", or to an 'upsert-kafka' table"
             hint = sink.spec.capabilities.remedy or hint
-            problems.append(Problem(reason, where=sink.place, hint=hint))
+            problems.append(Problem(f"takes insertions only, and {changes}", where=sink.place, hint=hint))
     if problems:
         raise SchemaError(tuple(problems))
 

@@ -136,13 +136,12 @@ class _ScriptReader:
             self.source, self.connectors, self.settings.warnings, self._is_batch, self._python_files
         )
         if self.find_columns is not None:
-            self.definitions.find_columns = self._find_columns
+            self.definitions.find_columns = partial(self._find_columns, self.find_columns)
 
-    def _find_columns(self, table: TableDefinition) -> FoundColumns | None:
+    def _find_columns(self, find: FindsColumns, table: TableDefinition) -> FoundColumns | None:
         """The columns of a table that declares none, for the job of the present statement."""
-        assert self.find_columns is not None, "or nobody asks"  # noqa: S101
         first = self.sinks[0].table if self.sinks else self.target
-        return self.find_columns(table, self._choose_free_name(first), self.settings.settings())
+        return find(table, self._choose_free_name(first), self.settings.settings())
 
     def _begin_job(self, target: TableName) -> None:
         """From now on, columns are found for the job that writes this table."""

@@ -47,14 +47,14 @@ class SourceTables:
         """The columns that messages of one table show, without fields that have the name of a metadata column."""
         return self.drop_metadata(self.columns.survey(rows, known))
 
-    def find_misfits(self, rows: SourceRows, known: RowType) -> list[str]:
-        """The known columns that do not hold a value of messages: their type, if messages name it, is wider, and so is
-        the value."""
-        wider = [name for name in self.survey(rows, known).firsts if known.field(name) is not None]
+    def find_misfit(self, rows: SourceRows, known: RowType) -> Field | None:
+        """A known column that does not hold a value of messages: its type, if messages name it, is wider, and so is the
+        value. None if there is none."""
+        wider = [each for each in map(known.field, self.survey(rows, known).firsts) if each is not None]
         if not wider:
-            return []
+            return None
         by_values = self.columns.survey(rows, known, by_values=True).firsts
-        return [name for name in wider if name in by_values]
+        return next((each for each in wider if each.name in by_values), None)
 
     def find_tables(self, rows: SourceRows) -> MessageTables:
         """The table of each message of a batch of the scan: by its topic, unless messages name it."""

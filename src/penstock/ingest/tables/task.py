@@ -210,11 +210,11 @@ class IngestTask:
         """The messages of a table whose schema is fixed, without those with a value that does not fit its column."""
 
         def find_misfit(start: int, end: int) -> BadRecord | None:
-            for name in self._source.find_misfits(rows.slice(start, end), table.columns):
-                if column := table.columns.field(name):
-                    reason = f"the value does not fit its column, which is {column.type}"
-                    return BadRecord(start, f"{reason}, and 'schema.inference.strategy' is static", name)
-            return None
+            column = self._source.find_misfit(rows.slice(start, end), table.columns)
+            if column is None:
+                return None
+            reason = f"the value does not fit its column, which is {column.type}"
+            return BadRecord(start, f"{reason}, and 'schema.inference.strategy' is static", column.name)
 
         bad = tuple(_search_by_halves(find_misfit, 0, len(rows)))
         if not bad:
